@@ -49,6 +49,7 @@ local LATE = {
   recompute = { 'ridge.tensor.recompute', 'recompute' },
   anomaly = { 'ridge.tensor.anomaly', 'anomaly' },
   profile = { 'ridge.profile', 'profile' }, autotune = { 'ridge.choices', 'autotune' },
+  last_profile = { 'ridge.profile', 'last' },
   profile_names = { 'ridge.profile', 'names' }, profile_range = { 'ridge.profile', 'range' },
   measure = 'ridge.measure', bench = 'ridge.bench', plot = 'ridge.plot', store = 'ridge.store',
   sweep = { 'ridge.sweep', 'sweep' }, open = { 'ridge.sweep', 'open' },

@@ -102,4 +102,14 @@ M.RANGE = {
   off = function(entry) C.rg_range_end(entry.range, entry.before) end,
 }
 
+--- Call a function in a section with a name, where somebody wants to know of it.
+---@param name string data_loading, forward, loss_computation, backward, optimizer_step
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+function M.section(name, f, ...)
+  if not M.on then return f(...) end
+  return state.with(M.RANGE, { name = name }, f, ...)
+end
+
 return M

@@ -47,29 +47,69 @@ end
 
 local function text(p) return p ~= nil and ffi.string(p) or nil end
 
+-- An event as a table.
+local function fill(out, event)
+  out.kind, out.name, out.path = M.KINDS[event.kind], text(event.name), text(event.path) or ''
+  out.module, out.shapes = text(event.module), text(C.rg_shapes_text(event.shapes))
+  out.line, out.block = text(event.line), tonumber(event.block)
+  out.serial, out.parent = tonumber(event.serial), tonumber(event.parent)
+  out.origin = event.origin >= 0 and tonumber(event.origin) or nil
+  out.begin_ns = tonumber(event.begin_ns)
+  out.end_ns = event.end_ns >= 0 and tonumber(event.end_ns) or nil
+  out.from_ns, out.to_ns = event.from_ns, event.to_ns
+  out.device_ns = event.device_ns == event.device_ns and event.device_ns or nil
+  out.flops, out.bytes, out.live_bytes = event.flops, event.bytes, tonumber(event.live_bytes)
+  out.device, out.stream = ffi.string(C.rg_device_name(event.device)), event.stream
+  out.thread, out.step, out.n_threads = event.thread, event.step, event.n_threads
+  return out
+end
+
 --- The events, the oldest first; the same table is filled for each. What failed, or goes on, has no
 --- end_ns.
----@return fun(): table|nil next kind, name, path, module, line, block, shapes, serial, parent,
----  begin_ns, end_ns, from_ns, to_ns, device_ns, flops, bytes, live_bytes, device, stream, thread,
----  step, n_threads
+---@return fun(): table|nil next kind, name, path, module, line, block, shapes, serial, parent, origin
+---  (serial of the call whose gradient it is part of), begin_ns, end_ns, from_ns, to_ns, device_ns,
+---  flops, bytes, live_bytes, device, stream, thread, step, n_threads
 function Reader:each()
   local at, event, out = ffi.new 'int64_t[1]', ffi.new 'rg_happening', {}
   return function()
     call.check(C.rg_reader_next(self.number[0], at, event))
     if event.name == nil then return nil end
-    out.kind, out.name, out.path = M.KINDS[event.kind], text(event.name), text(event.path) or ''
-    out.module, out.shapes = text(event.module), text(C.rg_shapes_text(event.shapes))
-    out.line, out.block = text(event.line), tonumber(event.block)
-    out.serial, out.parent = tonumber(event.serial), tonumber(event.parent)
-    out.begin_ns = tonumber(event.begin_ns)
-    out.end_ns = event.end_ns >= 0 and tonumber(event.end_ns) or nil
-    out.from_ns, out.to_ns = event.from_ns, event.to_ns
-    out.device_ns = event.device_ns == event.device_ns and event.device_ns or nil
-    out.flops, out.bytes, out.live_bytes = event.flops, event.bytes, tonumber(event.live_bytes)
-    out.device, out.stream = ffi.string(C.rg_device_name(event.device)), event.stream
-    out.thread, out.step, out.n_threads = event.thread, event.step, event.n_threads
-    return out
+    return fill(out, event)
   end
+end
+
+-- Events that were copied out of a ring.
+local Copy = {}
+Copy.__index = Copy
+
+--- The events as they are there now; they stay when the reader is closed.
+---@return table copy n, bytes, each() as that of a reader, and each's second value: which one it is
+function Reader:copy()
+  local facts = self:facts()
+  local room = facts.seen - facts.dropped + 1 -- and the one behind the last
+  local events, at, n = ffi.new('rg_happening[?]', room), ffi.new 'int64_t[1]', 0
+  while n < room do
+    call.check(C.rg_reader_next(self.number[0], at, events + n))
+    if events[n].name == nil then break end
+    n = n + 1
+  end
+  return setmetatable({ events = events, n = n, bytes = room * ffi.sizeof 'rg_happening' }, Copy)
+end
+
+function Copy:each()
+  local i, out = -1, {}
+  return function()
+    i = i + 1
+    if i >= self.n then return nil end
+    return fill(out, self.events[i]), i
+  end
+end
+
+--- How many events fit into so many bytes, at least one.
+---@param bytes number
+---@return integer n
+function M.fitting(bytes)
+  return math.max(1, math.floor(bytes / (ffi.sizeof 'rg_happening' + 2 * ffi.sizeof 'void *')))
 end
 
 --- Release it.

@@ -13,6 +13,7 @@ local options = require 'ridge.options'
 local Ahead = require 'ridge.data.ahead'
 local Pool = require 'ridge.data.pool'
 local random = require 'ridge.random'
+local ranges = require 'ridge.ranges'
 local rows = require 'ridge.data.rows'
 
 local M = {}
@@ -219,12 +220,8 @@ local function from_source(self, order)
   end
 end
 
---- One epoch: for x, y in loader:each() do ... end. In an order of its own each time. Several may
---- be under way at once, each with all of its batches.
----@return function iterator
-function Loader:each()
-  local order = self.generator and shuffled(self)
-  if self.pool then return from_source(self, order) end
+-- Batches that are gathered when they are asked for.
+local function gathered(self, order)
   local at, n, all = 0, self.rows, self:len()
   local done = 0
   return function()
@@ -239,6 +236,15 @@ function Loader:each()
     at, done = at + size, done + 1
     return unpack(out)
   end
+end
+
+--- One epoch: for x, y in loader:each() do ... end. In an order of its own each time. Several may
+--- be under way at once, each with all of its batches.
+---@return function iterator
+function Loader:each()
+  local order = self.generator and ranges.section('data_loading', shuffled, self)
+  local next_batch = self.pool and from_source(self, order) or gathered(self, order)
+  return function() return ranges.section('data_loading', next_batch) end
 end
 
 --- Where its orders stand: give it to `load_state` of a loader of the same data, and the epochs

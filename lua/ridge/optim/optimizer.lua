@@ -12,6 +12,7 @@ local gradients = require 'ridge.optim.gradients'
 local make = require 'ridge.tensor.make'
 local mode = require 'ridge.tensor.mode'
 local options = require 'ridge.options'
+local ranges = require 'ridge.ranges'
 
 local Optimizer = class('optim.Optimizer')
 
@@ -248,12 +249,7 @@ local function check_call(self, spec, opts, name, ...)
   if opts ~= nil then options.check(spec, opts, what) end
 end
 
---- Take a step with the accumulated gradients. Parameters without one stay as they are.
----@param opts table|nil {scale = Tensor}: gradients are multiplied by it; where it is not finite
----  the step is left out
----@param ... any an error: nothing reads it
----@return table self
-function Optimizer:step(opts, ...)
+local function take_step(self, opts, ...)
   local what = getmetatable(self).__name
   if opts ~= nil or select('#', ...) > 0 then check_call(self, STEP, opts, 'step', ...) end
   local scale = opts and opts.scale
@@ -278,6 +274,15 @@ function Optimizer:step(opts, ...)
   end
   for _, f in pairs(self.after or {}) do f() end
   return self
+end
+
+--- Take a step with the accumulated gradients. Parameters without one stay as they are.
+---@param opts table|nil {scale = Tensor}: gradients are multiplied by it; where it is not finite
+---  the step is left out
+---@param ... any an error: nothing reads it
+---@return table self
+function Optimizer:step(opts, ...)
+  return ranges.section('optimizer_step', take_step, self, opts, ...)
 end
 
 --- Have a function called behind every step; one for each key.

@@ -8,6 +8,7 @@ local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
 local leaves = require 'ridge.tensor.leaf_hooks'
+local ranges = require 'ridge.ranges'
 local state = require 'ridge.state'
 local way = require 'ridge.tensor.backward'
 
@@ -54,7 +55,7 @@ function methods.backward(y, dy, opts, extra)
   end
   opts = options.check(BACKWARD, opts, 'backward')
   if dy ~= nil then need(dy, 'backward') end
-  way.run(y, dy, opts.retain and C.RG_BACKWARD_RETAIN or 0)
+  ranges.section('backward', way.run, y, dy, opts.retain and C.RG_BACKWARD_RETAIN or 0)
 end
 
 docs.on_gradient = 'on_gradient(f): call f(x) whenever a backward pass has completed x.grad'

@@ -14,6 +14,7 @@ local losses = require 'ridge.nn.loss'
 local memory = require 'ridge.memory'
 local ops = require 'ridge.tensor.ops'
 local plan = require 'ridge.plan'
+local ranges = require 'ridge.ranges'
 local ref = require 'ridge.ffi.ref'
 
 local Batch = class 'train.Batch'
@@ -126,7 +127,8 @@ end
 -- The loss times its share of the step, and its gradients. What its mean divided by is left in
 -- self.total: parts of a step count by that, and by their rows where the loss has none.
 local function plainly(self, x, y, of)
-  local loss, total = losses.with_total(self.loss, self:forward(x), y)
+  local out = ranges.section('forward', self.forward, self, x)
+  local loss, total = ranges.section('loss_computation', losses.with_total, self.loss, out, y)
   self.total = total
   local share = of.alone and 1 or total and (total / of.labels):to(loss.dtype) or of.share
   local part = share ~= 1 and loss * share or loss

@@ -1,0 +1,235 @@
+-- SPDX-License-Identifier: MIT
+--- A profile while it is made: what its function may do with it. Sections begin and end, steps are
+--- counted; by the schedule some steps are waited for, some warm up, and some are measured.
+
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
+local plain = require 'ridge.plain'
+local ranges = require 'ridge.ranges'
+local ring = require 'ridge.ring'
+local state = require 'ridge.state'
+
+local M = {}
+
+local KINDS = 'op step plan range copy wait'
+
+-- -- The reader and the sampler -----------------------------------------------------------------
+
+-- A state whose entry has a reader, which hears while `hears` is true.
+M.HEARING = {}
+
+function M.HEARING.on(entry)
+  if entry.reader then
+    entry.reader:hear(entry.hears)
+  else
+    entry.reader = ring.open(entry.kinds, entry.capacity, C.RG_READ_AXIS)
+    entry.reader:hear(entry.hears)
+  end
+  ranges.WANTED.on()
+  entry.is_on = true
+end
+
+function M.HEARING.off(entry)
+  entry.reader:hear(false)
+  ranges.WANTED.off()
+  entry.is_on = false
+end
+
+-- A state whose entry has the text of samples, which are taken while `wanted` is true.
+M.SAMPLING = {}
+
+function M.SAMPLING.on(entry)
+  if entry.wanted then entry.host.sample_start() end
+  entry.is_on = true
+end
+
+function M.SAMPLING.off(entry)
+  if entry.wanted then entry.text = entry.text .. entry.host.sample_stop() end
+  entry.is_on = false
+end
+
+-- Sample, or do not, from now on.
+local function sample(entry, wanted)
+  if not entry or entry.wanted == wanted then return end
+  if not entry.is_on then
+    entry.wanted = wanted
+  elseif wanted then
+    entry.wanted = true
+    entry.host.sample_start()
+  else
+    M.SAMPLING.off(entry)
+    entry.wanted, entry.is_on = false, true
+  end
+end
+
+-- -- Making one ---------------------------------------------------------------------------------
+
+local Recording = {}
+Recording.__index = Recording
+
+--- A recording that has not begun.
+---@param opt table options of ridge.profile
+---@return table recording
+function M.new(opt)
+  local kinds = opt.memory and KINDS .. ' alloc free' or KINDS
+  local scheduled = opt.active ~= nil
+  return setmetatable({
+    opt = opt, windows = {}, open = {}, notes = {}, taken = 0, measured = 0,
+    cycle = scheduled and opt.wait + opt.warmup + opt.active or nil,
+    hearing = { kinds = kinds, capacity = ring.fitting(opt.bytes), hears = not scheduled },
+  }, Recording)
+end
+
+-- What the next step is there for.
+local function phase_of(self)
+  local n, opt = self.cycle, self.opt
+  if not n then return 'active' end
+  if opt.repeats > 0 and self.taken >= n * opt.repeats then return 'over' end
+  local at = self.taken % n
+  return at < opt.wait and 'wait' or at < opt.wait + opt.warmup and 'warmup' or 'active'
+end
+
+local function close_window(self)
+  local last = self.windows[#self.windows]
+  if last and not last.to then last.to = tonumber(C.rg_clock_ns()) end
+end
+
+local function enter_phase(self)
+  local phase = phase_of(self)
+  local hears = phase == 'active' or phase == 'warmup'
+  self.hearing.hears = hears
+  if self.hearing.is_on then self.hearing.reader:hear(hears) end
+  sample(self.sampling, phase == 'active')
+  local last = self.windows[#self.windows]
+  if phase == 'active' and (not last or last.to) then
+    self.windows[#self.windows + 1] = { from = tonumber(C.rg_clock_ns()) }
+  elseif phase ~= 'active' then
+    close_window(self)
+  end
+  self.phase = phase
+end
+
+--- It begins now.
+function Recording:begin()
+  enter_phase(self)
+end
+
+--- A step is through.
+function Recording:step()
+  if self.phase == 'active' then self.measured = self.measured + 1 end
+  self.taken = self.taken + 1
+  local before = self.phase
+  if phase_of(self) ~= before or self.cycle then enter_phase(self) end
+end
+
+-- -- Sections -----------------------------------------------------------------------------------
+
+--- A section begins.
+---@param name string
+function Recording:start(name)
+  if type(name) ~= 'string' or name == '' then
+    blame.raise(('profile:start: a name is expected, got %s'):format(blame.show(name)), 'EARG',
+      'profile:start')
+  end
+  local entry = { name = name, before = ffi.new 'rg_place', thread = coroutine.running() or 'main' }
+  entry.range = C.rg_range_begin(name, 0, entry.before)
+  self.open[#self.open + 1] = entry
+end
+
+local here = ffi.new('rg_place', { -1, nil, nil, -1 })
+
+-- End the range; the place it was begun at comes back only where it still holds.
+local function leave(entry)
+  C.rg_place_swap(here)
+  local now = ffi.new('rg_place', here)
+  C.rg_place_swap(here)
+  C.rg_range_end(entry.range, entry.range >= 0 and now.parent == entry.range and entry.before
+    or now)
+end
+
+--- It ends.
+---@param name string|nil the innermost one when left out
+function Recording:stop(name)
+  local entry = self.open[#self.open]
+  if not entry then
+    blame.raise(name and ("profile:stop: no section is open, so not '%s'"):format(tostring(name))
+      or 'profile:stop: no section is open', 'EARG', 'profile:stop')
+  end
+  if name ~= nil and name ~= entry.name then
+    blame.raise(("profile:stop: '%s' is the section to stop first, not %s"):format(entry.name,
+      blame.show(name)), 'EARG', 'profile:stop')
+  end
+  if entry.thread ~= (coroutine.running() or 'main') then
+    blame.raise(("profile:stop: the section '%s' was started in another coroutine"):format(
+      entry.name), 'EARG', 'profile:stop')
+  end
+  self.open[#self.open] = nil
+  leave(entry)
+end
+
+-- -- Its end ------------------------------------------------------------------------------------
+
+local function close_sections(self)
+  local names = {}
+  for i = #self.open, 1, -1 do
+    table.insert(names, 1, ("'%s'"):format(plain.line(self.open[i].name)))
+    leave(self.open[i])
+    self.open[i] = nil
+  end
+  if #names > 0 then
+    self.notes[#self.notes + 1] = ('%s %s open at the end'):format(table.concat(names, ', '),
+      #names == 1 and 'was' or 'were')
+  end
+end
+
+-- Time of which no event is left is not held against those that are.
+local function leave_out_lost(self, copy, facts)
+  if facts.dropped == 0 or copy.n == 0 then return end
+  local first = tonumber(copy.events[0].begin_ns)
+  local kept = {}
+  for _, window in ipairs(self.windows) do
+    if window.to > first then
+      kept[#kept + 1] = { from = math.max(window.from, first), to = window.to }
+    end
+  end
+  self.windows = kept
+end
+
+local function total(windows)
+  local ns = 0
+  for _, window in ipairs(windows) do ns = ns + window.to - window.from end
+  return ns
+end
+
+local function say_steps(self)
+  local opt = self.opt
+  if not self.cycle then return end
+  local wanted = opt.repeats > 0 and opt.repeats * opt.active or nil
+  if wanted and self.measured < wanted then
+    self.notes[#self.notes + 1] = ('%d of %s were measured: it ended behind step %d'):format(
+      self.measured, plain.count(wanted, 'step'), self.taken)
+  end
+end
+
+--- What was heard, when its state is still on.
+---@return table found copy, windows, facts, ns, all_ns, notes
+function Recording:finish()
+  local began = self.windows[1] and self.windows[1].from
+  close_sections(self)
+  call.check(C.rg_device_wait(C.RG_EVERY_DEVICE))
+  close_window(self)
+  local reader = self.hearing.reader
+  if state.take(self.hearing) then M.HEARING.off(self.hearing) end
+  local facts, copy = reader:facts(), reader:copy()
+  reader:close()
+  say_steps(self)
+  self.over = true
+  local all_ns = total(self.windows)
+  leave_out_lost(self, copy, facts)
+  return { copy = copy, windows = self.windows, facts = facts, ns = total(self.windows),
+    all_ns = all_ns, notes = self.notes, began = began or facts.begin_ns }
+end
+
+return M

@@ -1,0 +1,69 @@
+-- SPDX-License-Identifier: MIT
+--- Operations of a profile under the roofs of this machine: how long their arithmetic and their
+--- traffic would take at best. Only measured ceilings count; where there are none, nothing is said.
+
+local backend = require 'ridge.backend'
+local roof = require 'ridge.measure.roof'
+
+local M = {}
+
+local KINDS = { 'fma.', 'dot.', 'amx.', 'bw.' }
+
+-- The type that an operation computes in: that of what goes in first, and is a number to compute.
+local function type_of(shapes)
+  for kind in (shapes or ''):gmatch '(%w+)%[' do
+    if kind == 'f32' or kind == 'f64' or kind == 'bf16' or kind == 'f16' then return kind end
+  end
+end
+
+--- The ceilings of the CPU at the threads in use.
+---@param how string 'stored': those of the results database, 'measured': measured now, for some
+---  seconds, 'none'
+---@return table|nil roofs by_name, machine; nil where none are known
+function M.known(how)
+  local list
+  if how == 'measured' then
+    list = require('ridge.measure').calibrate { quick = true, noise = false, kinds = KINDS }
+  elseif how == 'stored' then
+    local ok, found = pcall(require('ridge.sweep.calibrated').stored)
+    list = ok and found or nil
+  end
+  if not list then return nil end
+  local machine = backend.machine()
+  machine.threads = backend.threads()
+  return { by_name = roof.by_name(list), machine = machine }
+end
+
+--- The least that the calls of an entry take at best.
+---@param roofs table|nil what `known` gave
+---@param entry table of a profile's calls
+---@return number|nil compute_ns nil where no ceiling is known
+---@return number|nil memory_ns
+function M.least(roofs, entry)
+  if not roofs or entry.device ~= 'cpu' or entry.calls == 0 then return nil end
+  local n = entry.calls
+  local cost = { flops = entry.flops / n, bytes = entry.bytes / n, dtype = type_of(entry.shapes) }
+  local compute = cost.dtype and roof.compute_ns(cost, roofs.by_name) or nil
+  local memory = roof.memory_ns(cost, roofs.by_name, roofs.machine)
+  return compute and compute * n, memory and memory * n
+end
+
+--- The same of several entries together.
+---@param roofs table|nil
+---@param parts table list of entries
+---@return number compute_ns
+---@return number memory_ns
+---@return number|nil share of the roof; nil where none is known of any of them
+function M.of(roofs, parts)
+  local compute, memory, least, ns = 0, 0, 0, 0
+  for _, entry in ipairs(parts) do
+    local c, m = M.least(roofs, entry)
+    if c or m then
+      compute, memory = compute + (c or 0), memory + (m or 0)
+      least, ns = least + math.max(c or 0, m or 0), ns + entry.self_ns
+    end
+  end
+  return compute, memory, ns > 0 and least / ns or nil
+end
+
+return M

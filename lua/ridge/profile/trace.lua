@@ -1,0 +1,147 @@
+-- SPDX-License-Identifier: MIT
+--- A profile in Chrome's trace event format, which Perfetto and chrome://tracing open, and as spans
+--- of a picture.
+
+local escape = require 'ridge.profile.escape'
+local output = require 'ridge.ffi.output'
+local tree = require 'ridge.profile.tree'
+
+local M = {}
+
+local PROCESS, HOST = 1, 1 -- numbers of the process and of the track that the host's calls are on
+
+-- Tracks: the host's own, and one for each stream of a device.
+local function tracks()
+  local by, n = {}, HOST
+  return function(event)
+    local key = ('%s stream %d'):format(event.device, event.stream)
+    local track = by[key]
+    if not track then
+      n = n + 1
+      track = n
+      by[key] = track
+      return track, key
+    end
+    return track
+  end
+end
+
+local function args_of(event)
+  local parts = {}
+  local function put(name, text) parts[#parts + 1] = ('"%s":%s'):format(name, text) end
+  if event.shapes ~= '' then put('shapes', escape.json(event.shapes)) end
+  if event.path ~= '' then put('path', escape.json(event.path)) end
+  if event.module then put('module', escape.json(event.module)) end
+  if event.flops > 0 then put('flops', ('%.0f'):format(event.flops)) end
+  if event.bytes > 0 then put('bytes', ('%.0f'):format(event.bytes)) end
+  return table.concat(parts, ',')
+end
+
+local function micros(ns) return ('%.3f'):format(ns / 1e3) end
+
+-- Which windows' time an event lies in, cut to it; nil: in none.
+local function place_of(event, windows)
+  local at = tree.window(windows, event.begin_ns)
+  if not at then return nil end
+  return event.begin_ns, math.min(event.end_ns or windows[at].to, windows[at].to)
+end
+
+-- Calls that gradients lead back to, by their serial.
+local function origins(p)
+  local wanted = {}
+  for event in p.copy:each() do
+    if event.origin then wanted[event.origin] = true end
+  end
+  return wanted
+end
+
+local function writer(out)
+  local first = true
+  return function(format, ...)
+    out:write((first and '\n' or ',\n') .. format:format(...))
+    first = false
+  end
+end
+
+local MOMENTS = { alloc = true, free = true }
+
+-- The bytes that live on a device, where they have changed.
+local function memory_of(put, event, base, live)
+  if event.end_ns and (event.kind == 'op' or event.kind == 'step' or MOMENTS[event.kind])
+      and live[event.device] ~= event.live_bytes then
+    live[event.device] = event.live_bytes
+    put('{"name":"memory of %s","ph":"C","ts":%s,"pid":%d,"args":{"bytes":%d}}', event.device,
+      micros(event.end_ns - base), PROCESS, event.live_bytes)
+  end
+end
+
+-- An arrow from a call to the first part of its gradient.
+local function flow_of(put, event, base, wanted, found, from, to)
+  local middle = micros((from + to) / 2 - base)
+  if wanted[event.serial] and not event.origin then
+    put('{"name":"gradient","cat":"gradient","ph":"s","id":%d,"ts":%s,"pid":%d,"tid":%d}',
+      event.serial, middle, PROCESS, HOST)
+    found[event.serial] = true
+  elseif event.origin and found[event.origin] then
+    put('{"name":"gradient","cat":"gradient","ph":"f","bp":"e","id":%d,"ts":%s,"pid":%d,"tid":%d}',
+      event.origin, middle, PROCESS, HOST)
+    found[event.origin] = nil
+  end
+end
+
+local function name_track(put, track, name)
+  put('{"name":"thread_name","ph":"M","pid":%d,"tid":%d,"args":{"name":%s}}', PROCESS, track,
+    escape.json(name))
+end
+
+local function write(p, out)
+  local put, base = writer(out), p.windows[1] and p.windows[1].from or 0
+  local wanted, found, live, track_of = origins(p), {}, {}, tracks()
+  out:write('{"displayTimeUnit":"ns","otherData":{"program":"ridge","dropped":"' .. p.dropped
+    .. '"},"traceEvents":[')
+  put('{"name":"process_name","ph":"M","pid":%d,"args":{"name":"ridge"}}', PROCESS)
+  name_track(put, HOST, 'host')
+  for event in p.copy:each() do
+    local from, to = place_of(event, p.windows)
+    if from and not MOMENTS[event.kind] then
+      local kind, args = event.kind, args_of(event)
+      put('{"name":%s,"cat":"%s","ph":"X","ts":%s,"dur":%s,"pid":%d,"tid":%d,"args":{%s}}',
+        escape.json(event.name), kind, micros(from - base), micros(to - from), PROCESS, HOST, args)
+      if event.device_ns and event.from_ns == event.from_ns then
+        local track, new = track_of(event)
+        if new then name_track(put, track, new) end
+        put('{"name":%s,"cat":"%s","ph":"X","ts":%s,"dur":%s,"pid":%d,"tid":%d,"args":{%s}}',
+          escape.json(event.name), kind, micros(event.from_ns - base),
+          micros(math.max(0, event.to_ns - event.from_ns)), PROCESS, track, args)
+      end
+      flow_of(put, event, base, wanted, found, from, to)
+    end
+    if from then memory_of(put, event, base, live) end
+  end
+  out:write '\n]}\n'
+end
+
+--- Write it.
+---@param p table profile
+---@param path string
+function M.write(p, path)
+  output.write(path, 'profile:trace', function(out) write(p, out) end)
+end
+
+--- Its calls, copies and steps as the timeline draws them.
+---@param p table profile
+---@return table list name, device, stream, begin_s, end_s, module
+function M.spans(p)
+  local list, base = {}, p.windows[1] and p.windows[1].from or 0
+  for event in p.copy:each() do
+    if (event.kind == 'op' or event.kind == 'step' or event.kind == 'copy') and event.end_ns
+        and event.from_ns == event.from_ns and tree.window(p.windows, event.begin_ns) then
+      list[#list + 1] = { name = event.name, stream = event.stream, device = event.device,
+        begin_s = (event.from_ns - base) / 1e9, end_s = (event.to_ns - base) / 1e9,
+        module = event.module }
+    end
+  end
+  return list
+end
+
+return M

@@ -1,0 +1,166 @@
+-- SPDX-License-Identifier: MIT
+--- Events as a tree: what each was in, and the time that was its own, nobody's within it. Those of
+--- one name in one place are one node. Own times of all nodes add up to what was measured.
+
+local ffi = require 'ffi'
+
+local M = {}
+
+local CONTAINERS = { range = true, plan = true }
+local MOMENTS = { alloc = true, free = true }
+local SECTION, MODULE, COMPOUND = 'section', 'module', 'compound'
+
+-- What an event is to people: a call of a module is a range that has its own path, an operation made
+-- of several one that has shapes.
+local function kind_of(event)
+  if event.kind ~= 'range' then return event.kind end
+  if event.shapes ~= '' then return COMPOUND end
+  return event.module == event.name and MODULE or SECTION
+end
+
+local function new_node(name, kind, above)
+  return { name = name, kind = kind, above = above, calls = 0, ns = 0, self_ns = 0, flops = 0,
+    bytes = 0, within = {}, by_key = {} }
+end
+
+local function node_below(above, name, kind, module)
+  local key = kind .. ' ' .. name .. ' ' .. (module or '')
+  local node = above.by_key[key]
+  if not node then
+    node = new_node(name, kind, above)
+    node.module = module
+    node.section = kind == SECTION and name or above.section
+    node.layer = kind == MODULE and name or above.layer
+    above.by_key[key] = node
+    above.within[#above.within + 1] = node
+  end
+  return node
+end
+
+-- The node of an event. What is a module's and not in its call, as in backward passes and plans, is
+-- in a node of the module's.
+local function node_of(above, event)
+  local kind, module = kind_of(event), event.module
+  if kind ~= MODULE and module and module ~= above.layer then
+    above = node_below(above, module, MODULE, module)
+  end
+  return node_below(above, event.name, kind, module)
+end
+
+--- In which of some windows a time lies; nil: in none.
+---@param windows table list of {from =, to =} in nanoseconds, one after the other
+---@param ns number
+---@return integer|nil which
+function M.window(windows, ns)
+  local low, high = 1, #windows
+  while low <= high do
+    local at = math.floor((low + high) / 2)
+    if ns < windows[at].from then
+      high = at - 1
+    elseif ns >= windows[at].to then
+      low = at + 1
+    else
+      return at
+    end
+  end
+end
+
+-- Which event each is in. One that began while a call was under way on this thread is in the call.
+local function parents(copy, windows, t)
+  local containers, open, depth = {}, {}, 0 -- index by serial; calls under way, their ends
+  for event, i in copy:each() do
+    local at = not MOMENTS[event.kind] and M.window(windows, event.begin_ns)
+    t.parent[i], t.ns[i] = -1, at and 0 or -1
+    if at then
+      local parent = containers[event.parent]
+      while depth > 0 and event.begin_ns >= open[depth].to do depth = depth - 1 end
+      if depth > 0 then parent = open[depth].i end
+      t.parent[i] = parent or -1
+      local to = event.end_ns and math.min(event.end_ns, windows[at].to)
+      t.ns[i] = to and math.max(0, to - event.begin_ns) or 0
+      t.known[i] = event.end_ns and 1 or 0
+      if CONTAINERS[event.kind] then
+        containers[event.serial] = i
+      elseif to then
+        depth = depth + 1
+        open[depth] = open[depth] or {}
+        open[depth].i, open[depth].to = i, to
+      end
+      local node = node_of(parent and t.nodes[parent] or t.root, event)
+      t.nodes[i] = node
+      node.calls, node.flops = node.calls + 1, node.flops + event.flops
+      node.bytes = node.bytes + event.bytes
+      if event.device_ns then node.device_ns = (node.device_ns or 0) + event.device_ns end
+    end
+  end
+end
+
+--- Call a function with each node, those above before those within.
+---@param root table
+---@param f fun(node: table)
+function M.walk(root, f)
+  f(root)
+  for _, node in ipairs(root.within) do M.walk(node, f) end
+end
+
+--- The own times of a node and of all within it.
+---@param node table
+---@return number ns
+function M.sum(node)
+  local ns = node.self_ns
+  for _, inner in ipairs(node.within) do ns = ns + M.sum(inner) end
+  return ns
+end
+
+-- Children come behind their parents: from the end, each one's are complete.
+local function own_times(copy, t, ns)
+  local within, top = ffi.new('double[?]', copy.n), 0
+  for i = copy.n - 1, 0, -1 do
+    local node = t.nodes[i]
+    if node then
+      if t.known[i] == 0 then t.ns[i] = within[i] end -- it failed, or went on: what it held
+      local own = math.max(0, t.ns[i] - within[i])
+      node.ns, node.self_ns = node.ns + t.ns[i], node.self_ns + own
+      t.own[i] = own
+      if t.parent[i] >= 0 then
+        within[t.parent[i]] = within[t.parent[i]] + t.ns[i]
+      else
+        top = top + t.ns[i]
+      end
+    end
+  end
+  M.walk(t.root, function(node)
+    if node.calls == 0 then node.ns = M.sum(node) end
+  end)
+  t.root.ns, t.root.self_ns, t.root.calls = ns, math.max(0, ns - top), 1
+end
+
+--- The tree of events that were copied.
+---@param copy table ridge.ring's
+---@param windows table list of {from =, to =} on the host's clock: what lies outside is left out
+---@param ns number how long the windows are together
+---@return table tree root (name, kind, calls, ns, self_ns, flops, bytes, device_ns, section, layer,
+---  module, above, within: nodes), nodes (by event: nil where it is in no window), parent (event by
+---  event, -1: none), ns, own (of each event)
+function M.of(copy, windows, ns)
+  local t = { root = new_node('all', 'all'), nodes = {}, parent = ffi.new('int32_t[?]', copy.n),
+    ns = ffi.new('double[?]', copy.n), own = ffi.new('double[?]', copy.n),
+    known = ffi.new('uint8_t[?]', copy.n) }
+  parents(copy, windows, t)
+  own_times(copy, t, ns)
+  return t
+end
+
+--- Is a node within one of the same name and kind? Its time is in that one's already.
+---@param node table
+---@return boolean
+function M.repeats(node)
+  local above = node.above
+  while above do
+    if above.name == node.name and above.kind == node.kind then return true end
+    above = above.above
+  end
+  return false
+end
+
+return M
