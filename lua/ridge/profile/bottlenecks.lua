@@ -29,7 +29,7 @@ M.TRIES = {
   bandwidth = {
     { 'elementwise operations in one pass over memory: ridge.capture(step)',
       'ridge.profile(function() plan:run() end) of plan = ridge.capture(step)' },
-    { 'half the bytes: weights and inputs in bf16', "ridge.profile(net:to 'bf16', ...) beside f32" },
+    { 'half the bytes: weights and inputs in bf16', "ridge.profile of it with net:to 'bf16'" },
   },
   data = {
     { 'threads that gather ahead: ridge.data.Loader(sources, { workers = 2, prefetch = 4 })',
@@ -94,8 +94,8 @@ local function of_operation(p, op)
     most = most }
 end
 
--- Modules, what is loaded, operations that are not one module's, and what is none of these. A module
--- tells more than its operations; a section less.
+-- Modules, what is loaded, operations that are not one module's, and what is none of these. A
+-- module tells more than its operations; a section less.
 local function candidates(p, threshold)
   local list, between = {}, -p.wait_ns
   for _, layer in ipairs(p.layers) do
@@ -160,7 +160,8 @@ end
 ---@param threshold number share of the time, 0 .. 1
 ---@param top integer how many at most
 ---@return table list what, kind (layer, operation, overhead, wait), ns, share, reason (compute,
----  bandwidth, launch, data, waiting, path: far from any roof, unknown), why, try (list of { what, measure }), of_roof
+---  bandwidth, launch, data, waiting, path: far from any roof, unknown), why, of_roof, try (list of
+---  { what, measure })
 function M.find(p, threshold, top)
   local list = candidates(p, threshold)
   table.sort(list, function(a, b) return a.share > b.share end)

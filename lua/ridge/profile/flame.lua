@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- A profile as a flame graph (Gregg, 2011): a box a place in the tree, as wide as its time, on what
---- it was in. One SVG with everything in it; a pointer over a box tells its name and time.
+--- A profile as a flame graph (Gregg, 2011): a box a place in the tree, as wide as its time, on
+--- what it was in. One SVG with everything in it; a pointer over a box tells its name and time.
 
 local escape = require 'ridge.profile.escape'
 local output = require 'ridge.ffi.output'

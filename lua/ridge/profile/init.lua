@@ -4,7 +4,6 @@
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
-local call = require 'ridge.ffi.call'
 local options = require 'ridge.options'
 local ranges = require 'ridge.ranges'
 local recording = require 'ridge.profile.recording'
@@ -169,7 +168,7 @@ local OPTIONS = {
   active = { 'integer', min = 1, doc = 'and those that do; all of it when left out' },
   repeats = { 'integer', default = 1, min = 0, doc = 'cycles of those; 0: until it ends' },
   num_steps = { 'integer', min = 1, doc = 'call f so often, each call a step' },
-  memory = { 'boolean', default = false, doc = 'note each block of memory that is taken, given back' },
+  memory = { 'boolean', default = false, doc = 'note each block of memory taken or given back' },
   bytes = { 'integer', default = 48 * 2 ^ 20, min = 2 ^ 10, max = 2 ^ 26,
     doc = 'room for events: the last ones are kept' },
   lines = { 'boolean', default = true, doc = 'sample lines of Lua' },
@@ -258,14 +257,15 @@ end
 ---  0.2, top = 3, roof = 'stored', wait = 0, warmup = 0, active =, repeats = 1, num_steps =,
 ---  memory = false, bytes = 48 MB, lines = true
 ---@return table profile ns (all of it), operations { op, path, device, calls, ns, self_ns, share,
----  flops, bytes, gflops, gbps, device_ns }, op_ns, device_ns (nil where only the CPU worked), calls
----  (the same by shapes, module, plan and step too), steps (those of plans, in their order), layers
----  { name, module, calls, self_ns, total_ns, forward_ns, backward_ns, lua_ns, share, flops, bytes,
----  gflops, gbps }, whose own times add up to ns, sections { name, calls, ns, self_ns }, ranges
----  (modules, sections, operations made of several) { name, calls, ns }, full (earlier events are
----  missing, and ns is the time of the others), dropped (how many), graphs, lines { line, share },
----  states (shares), samples, notes, failed; tostring shows it as text. p:bottlenecks(), p:table(),
----  p:trace(path), p:flame(path), p:folded(), p:speedscope(path), p:plot()
+---  flops, bytes, gflops, gbps, device_ns }, op_ns, device_ns (nil where only the CPU worked),
+---  calls (the same by shapes, module, plan and step too), steps (those of plans, in their order),
+---  layers { name, module, calls, self_ns, total_ns, forward_ns, backward_ns, lua_ns, share, flops,
+---  bytes, gflops, gbps }, whose own times add up to ns, sections { name, calls, ns, self_ns },
+---  ranges (modules, sections, operations made of several) { name, calls, ns }, full (earlier
+---  events are missing, and ns is the time of the others), dropped (how many), graphs, lines {
+---  line, share }, states (shares), samples, notes, failed; tostring shows it as text.
+---  p:bottlenecks(), p:table(), p:trace(path), p:flame(path), p:folded(), p:speedscope(path),
+---  p:plot()
 -- >> ridge.profile(function() return ridge.ones(64, 64):matmul(ridge.ones(64, 64)) end).op_ns
 -- >> print(ridge.profile(function(p)
 -- >>   p:section('data', function() x = ridge.randn(64, 64) end)

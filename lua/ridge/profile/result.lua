@@ -23,8 +23,8 @@ end
 
 local function recording_of(p, what)
   if not p.recording then
-    blame.raise(('profile:%s: it has ended; this is for the function that is profiled'):format(what),
-      'EARG', 'profile:' .. what)
+    blame.raise(('profile:%s: it has ended; this is for the function that is profiled'):format(
+      what), 'EARG', 'profile:' .. what)
   end
   return p.recording
 end
@@ -95,7 +95,8 @@ local BOTTLENECKS = {
 --- What takes most of the time, why, and what to try.
 ---@param given table|nil threshold, top; as the profile's options when left out
 ---@return table list what, kind (layer, operation, overhead, wait), ns, share, reason (compute,
----  bandwidth, launch, data, waiting, path: far from any roof, unknown), why, of_roof, try (list of { what, measure }); the most first
+---  bandwidth, launch, data, waiting, path: far from any roof, unknown), why, of_roof, try (list of
+---  { what, measure }); the most first
 -- >> ridge.profile(function() local x = ridge.randn(99, 99) x:matmul(x) end):bottlenecks()
 function Profile:bottlenecks(given)
   ended(self, 'bottlenecks')

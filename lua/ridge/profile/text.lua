@@ -98,8 +98,8 @@ local function layers(p, list, limit)
   for i, e in ipairs(shown) do
     local _, _, rate = costs(p, e)
     rows[i] = { e.name, e.calls > 0 and e.calls or nil, unit.format('ns', e.device_ns or e.self_ns),
-      percent(e.share), time_or_not(e.forward_ns), time_or_not(e.backward_ns), time_or_not(e.lua_ns),
-      unit.format('ns', e.total_ns), rate, roof_of(p, e.parts) or '' }
+      percent(e.share), time_or_not(e.forward_ns), time_or_not(e.backward_ns),
+      time_or_not(e.lua_ns), unit.format('ns', e.total_ns), rate, roof_of(p, e.parts) or '' }
     roofs = roofs or rows[i][10] ~= ''
   end
   local heads = { 'layer', 'calls', 'time', 'share', 'forward', 'backward', 'Lua', 'total', 'rate' }

@@ -10,8 +10,8 @@ local CONTAINERS = { range = true, plan = true }
 local MOMENTS = { alloc = true, free = true }
 local SECTION, MODULE, COMPOUND = 'section', 'module', 'compound'
 
--- What an event is to people: a call of a module is a range that has its own path, an operation made
--- of several one that has shapes.
+-- What an event is to people: a call of a module is a range that has its own path, an operation
+-- made of several one that has shapes.
 local function kind_of(event)
   if event.kind ~= 'range' then return event.kind end
   if event.shapes ~= '' then return COMPOUND end
@@ -112,7 +112,7 @@ function M.sum(node)
   return ns
 end
 
--- Children come behind their parents: from the end, each one's are complete.
+-- Children have higher places than their parents: from the end, each one's are complete.
 local function own_times(copy, t, ns)
   local within, top = ffi.new('double[?]', copy.n), 0
   for i = copy.n - 1, 0, -1 do

@@ -244,6 +244,8 @@ M.FUNCTIONS = {
   ['ridge.merge'] = '"fit.merged.db", "fit.db"',
   ['ridge.store.open'] = '"fit.db", "read"',
   ['ridge.timeline'] = 'function(x) return x:softmax() end, F(a, b)',
+  ['ridge.profile'] = 'function() F(a, b):softmax() end, one { { rows = a }, { num_steps = a, '
+    .. 'wait = b, active = c, sort = one { "calls", "name" } }, { roof = "none" } }',
 }
 
 --- What is never spoiled, and why.
@@ -309,6 +311,14 @@ M.METHODS = {
     .. '{ forward = function(w) return w * 2 end }) return m end)(), "weight"',
   ['a timeline:overlap'] = 'ridge.timeline(function() return ridge.ones(9):sum() end), '
     .. 'function(s) return s.stream == 1 end, function(s) return s.stream == 0 end',
+  ['a profile:bottlenecks'] = 'ridge.profile(function() return F(a, b):exp() end), '
+    .. '{ threshold = 0.1, top = a }',
+  ['a profile:table'] = 'ridge.profile(function() return F(a, b):exp() end), '
+    .. '{ by = one { "operation", "call", "layer", "section" }, sort = "calls", rows = a }',
+  ['a profile:trace'] = 'ridge.profile(function() return F(a, b):exp() end), "fit.trace.json"',
+  ['a profile:flame'] = 'ridge.profile(function() return F(a, b):exp() end), "fit.svg"',
+  ['a profile:folded'] = 'ridge.profile(function() return F(a, b):exp() end), "fit.folded"',
+  ['a profile:speedscope'] = 'ridge.profile(function() return F(a, b):exp() end), "fit.speed.json"',
   ['a event:since'] = 'ridge.device.event():set(), ridge.device.event():set()',
   ['tensor:squeeze'] = 'F(1, b), 1', ['tensor:view'] = 'ridge.ones(a, b), b, a',
   ['tensor:equal'] = 'F(a, b), F(a, b)', ['tensor:same_storage'] = 'F(a, b), F(a, b)',

@@ -211,6 +211,7 @@ local OBJECTS = {
   end,
   stability = function() return ridge.Stability(ridge.optim.SGD(net())) end,
   event = function() return ridge.device.event() end,
+  profile = function() return ridge.profile(function() return ridge.ones(2) + 1 end) end,
   timeline = function() return ridge.timeline(function() return ridge.ones(2) + 1 end) end,
   memory_timeline = function()
     return (ridge.memory.timeline(function() return ridge.ones(2) + 1 end))

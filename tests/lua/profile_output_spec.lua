@@ -1,0 +1,276 @@
+-- SPDX-License-Identifier: MIT
+-- What a profile writes: traces, flame graphs, stacks, pictures; each read back by what reads such
+-- files, with names that are anything, and a disk that is full.
+
+local ridge = require 'ridge'
+local nn = ridge.nn
+local canonical = require 'ridge.store.canonical'
+
+local NASTY = 'a "b" \\ </title><script>&amp;\n\t\1\255;é'
+
+local function file_of(write)
+  local path = os.tmpname()
+  write(path)
+  local file = assert(io.open(path, 'rb'))
+  local text = file:read '*a'
+  file:close()
+  os.remove(path)
+  return text
+end
+
+local function training()
+  local net = nn.Sequential(nn.Linear(16, 16, { seed = 1 }), nn.ReLU(),
+    nn.Linear(16, 4, { seed = 2 }))
+  local x = ridge.randn(8, 16)
+  return ridge.profile(function(p)
+    p:section(NASTY, function() net(x):square():mean():backward() end)
+  end, { memory = true })
+end
+
+-- Every event of Chrome's format has what its phase needs; returns them by phase.
+local function checked(text)
+  local trace = canonical.decode(text)
+  assert.is_table(trace.traceEvents)
+  local by = {}
+  for _, e in ipairs(trace.traceEvents) do
+    assert.is_string(e.name)
+    assert.is_number(e.pid)
+    if e.ph ~= 'M' then assert.is_true(e.ts >= 0) end
+    if e.ph == 'X' then
+      assert.is_true(e.dur >= 0)
+      assert.is_number(e.tid)
+      assert.is_string(e.cat)
+    elseif e.ph == 'C' then
+      for _, value in pairs(e.args) do assert.is_number(value) end
+    elseif e.ph == 's' or e.ph == 'f' then
+      assert.is_number(e.id)
+      assert.is_number(e.tid)
+    else
+      assert.equal('M', e.ph)
+    end
+    by[e.ph] = by[e.ph] or {}
+    table.insert(by[e.ph], e)
+  end
+  return by
+end
+
+-- The event of a phase X that a moment lies in, the innermost.
+local function slice_at(by, e)
+  local found
+  for _, x in ipairs(by.X) do
+    if x.tid == e.tid and x.ts <= e.ts and e.ts <= x.ts + x.dur
+        and (not found or x.dur <= found.dur) then
+      found = x
+    end
+  end
+  return found
+end
+
+describe('a trace', function()
+  it('has calls that nest, memory, and arrows from calls to their gradients', function()
+    local p = training()
+    local by = checked(file_of(function(path) p:trace(path) end))
+    local ops = 0
+    for _, x in ipairs(by.X) do if x.cat == 'op' then ops = ops + 1 end end
+    local calls = 0
+    for _, op in ipairs(p.operations) do calls = calls + op.calls end
+    assert.equal(calls, ops)
+    -- slices of a track lie in each other, or beside each other
+    for _, a in ipairs(by.X) do
+      for _, b in ipairs(by.X) do
+        local apart = a.ts + a.dur <= b.ts + 0.0015 or b.ts + b.dur <= a.ts + 0.0015
+        local inside = a.ts >= b.ts - 0.0015 and a.ts + a.dur <= b.ts + b.dur + 0.0015
+          or b.ts >= a.ts - 0.0015 and b.ts + b.dur <= a.ts + a.dur + 0.0015
+        assert.is_true(a.tid ~= b.tid or apart or inside)
+      end
+    end
+    assert.is_true(#by.C > 3)
+    assert.equal('memory of cpu', by.C[1].name)
+    -- each arrow has two ends, on slices of their own
+    assert.equal(#by.s, #by.f)
+    local pairs_of, ends = {}, {}
+    for _, e in ipairs(by.f) do ends[e.id] = e end
+    for _, e in ipairs(by.s) do
+      local from, to = slice_at(by, e), slice_at(by, ends[e.id])
+      assert.is_true(from.ts < to.ts)
+      pairs_of[from.name .. ' ' .. to.name] = true
+      if from.args.module then assert.equal(from.args.module, to.args.module) end
+    end
+    assert.is_true(pairs_of['relu act_back'])
+    assert.is_true(pairs_of['linear matmul'])
+  end)
+
+  it('of a schedule has what was measured only, and its first moment is 0', function()
+    local x = ridge.randn(8)
+    local p = ridge.profile(function() x:exp() end, { num_steps = 9, wait = 2, warmup = 2,
+      active = 3 })
+    local by = checked(file_of(function(path) p:trace(path) end))
+    local n = 0
+    for _, e in ipairs(by.X) do n = n + (e.name == 'exp' and 1 or 0) end
+    assert.equal(3, n)
+    assert.is_true(by.X[1].ts < 1e6)
+  end)
+
+  it('of nothing is one', function()
+    checked(file_of(function(path) ridge.profile(function() end):trace(path) end))
+  end)
+
+  it('says what was dropped', function()
+    local x = ridge.randn(4)
+    local p = ridge.profile(function() for _ = 1, 3000 do local _ = x + 1 end end,
+      { bytes = 2 ^ 15 })
+    local text = file_of(function(path) p:trace(path) end)
+    assert.equal(tostring(p.dropped), canonical.decode(text).otherData.dropped)
+    assert.is_true(p.dropped > 1000)
+  end)
+end)
+
+describe('stacks', function()
+  it('are lines of frames and nanoseconds', function()
+    local p = training()
+    local sum, n = 0, 0
+    for line in p:folded():gmatch '([^\n]*)\n' do
+      local stack, ns = line:match '^(all.*) (%d+)$'
+      assert.is_truthy(stack, line)
+      assert.is_nil(stack:find '%c')
+      sum, n = sum + ns, n + 1
+    end
+    assert.is_true(math.abs(sum / p.ns - 1) < 0.001 and n > 5)
+    assert.equal(p:folded(), file_of(function(path) p:folded(path) end))
+  end)
+
+  it('of speedscope are its format', function()
+    local p = training()
+    local file = canonical.decode(file_of(function(path) p:speedscope(path) end))
+    assert.equal('https://www.speedscope.app/file-format-schema.json', file['$schema'])
+    local profile, frames = file.profiles[1], file.shared.frames
+    assert.equal('sampled', profile.type)
+    assert.equal('nanoseconds', profile.unit)
+    assert.equal(#profile.samples, #profile.weights)
+    local sum = 0
+    for i, sample in ipairs(profile.samples) do
+      sum = sum + profile.weights[i]
+      for _, frame in ipairs(sample) do assert.is_string(frames[frame + 1].name) end
+    end
+    assert.is_true(math.abs(sum - profile.endValue) <= #profile.samples)
+  end)
+end)
+
+describe('a flame graph', function()
+  -- The elements of a document that is well-formed: tags match, and no character is raw.
+  local function parse(text)
+    assert.matches('^<%?xml version="1.0" encoding="UTF%-8"%?>\n<svg ', text)
+    local open, boxes = {}, {}
+    local rest = text:gsub('^<%?.-%?>', ''):gsub('<(/?)([%a]+)([^<>]-)(/?)>', function(close, name,
+      attributes, alone)
+      assert.is_nil(attributes:gsub('="[^"<&]*"', ''):find '["=]', attributes)
+      if close == '/' then
+        assert.equal(table.remove(open), name)
+      elseif alone ~= '/' then
+        open[#open + 1] = name
+      end
+      if name == 'rect' and attributes:find 'x=' then
+        boxes[#boxes + 1] = { x = tonumber(attributes:match ' x="([%d.]+)"'),
+          y = tonumber(attributes:match ' y="([%d.]+)"'),
+          w = tonumber(attributes:match 'width="([%d.]+)"') }
+      end
+      return ''
+    end)
+    assert.equal(0, #open)
+    assert.is_nil(rest:find '[<>]')
+    assert.is_nil(rest:gsub('&%a+;', ''):gsub('&#%d+;', ''):find '&')
+    assert.is_nil(rest:find '[%z\1-\8\11-\31\127]')
+    return boxes
+  end
+
+  it('is well-formed whatever the names are, and boxes lie on what they were in', function()
+    local p = training()
+    local text = file_of(function(path) p:flame(path) end)
+    local boxes = parse(text)
+    assert.is_true(#boxes > 8)
+    assert.is_nil(text:find('<script', 1, true))
+    local bottom = boxes[1]
+    for i = 2, #boxes do
+      local box, below = boxes[i], nil
+      for _, other in ipairs(boxes) do
+        if other.y == box.y + 18 and other.x <= box.x + 0.02
+            and other.x + other.w >= box.x + box.w - 0.02 then
+          below = other
+        end
+      end
+      assert.is_truthy(below)
+    end
+    assert.near(1180, bottom.w, 0.01)
+    assert.matches('linear: [%d.]+ .-s, [%d.]+ %%, 1 call', text)
+  end)
+
+  it('of nothing is one', function()
+    parse(file_of(function(path) ridge.profile(function() end):flame(path) end))
+  end)
+end)
+
+describe('names', function()
+  local escape = require 'ridge.profile.escape'
+
+  it('become UTF-8, and JSON that says the same', function()
+    assert.equal('é€😀', escape.utf8 'é€😀')
+    assert.equal('a\239\191\189b', escape.utf8 'a\255b')
+    assert.equal('\239\191\189\239\191\189', escape.utf8 '\192\128') -- too long for what it is
+    assert.equal('\239\191\189', escape.utf8 '\195') -- cut
+    for _, half in ipairs { '\237\160\128' } do
+      assert.is_nil(escape.utf8(half):find(half, 1, true))
+    end
+    assert.equal(escape.utf8(NASTY), canonical.decode(escape.json(NASTY)))
+  end)
+
+  it('hide no tag', function()
+    assert.equal('&lt;b&gt; &amp; &quot;&#39;', escape.xml '<b>\0&\1"\'' :gsub('  ', ' '))
+  end)
+end)
+
+describe('a picture', function()
+  it('is a PNG with what ran when', function()
+    local p = training()
+    local path = os.tmpname() .. '.png'
+    p:plot(path)
+    local file = assert(io.open(path, 'rb'))
+    assert.equal('\137PNG\r\n', file:read(6))
+    file:close()
+    os.remove(path)
+    local ok, err = pcall(function() ridge.profile(function() end):plot() end)
+    assert.is_false(ok)
+    assert.matches('no call was made', tostring(err))
+  end)
+end)
+
+describe('a full disk', function()
+  it('is said, and the profile is there still', function()
+    local p = training()
+    for _, name in ipairs { 'trace', 'flame', 'folded', 'speedscope' } do
+      local ok, err = pcall(p[name], p, '/dev/full')
+      assert.is_false(ok, name)
+      assert.matches('/dev/full cannot be written: No space left on device', tostring(err))
+    end
+    checked(file_of(function(path) p:trace(path) end))
+    local ok, err = pcall(p.trace, p, '/nowhere/x.json')
+    assert.is_false(ok)
+    assert.matches('/nowhere/x.json cannot be written', tostring(err))
+    ok, err = pcall(p.trace, p)
+    assert.is_false(ok)
+    assert.matches('a path is expected', tostring(err))
+  end)
+
+  it('leaves the file that was there', function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, 'w'))
+    file:write 'before'
+    file:close()
+    local p = training()
+    p.copy = nil -- what goes wrong half-way
+    assert.is_false(pcall(p.trace, p, path))
+    file = assert(io.open(path))
+    assert.equal('before', file:read '*a')
+    file:close()
+    os.remove(path)
+  end)
+end)
