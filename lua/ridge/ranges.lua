@@ -8,8 +8,8 @@ local guard = require 'ridge.guard'
 local state = require 'ridge.state'
 
 --- on: does anybody want to know? Who calls a module asks this first. heard: nil, or called with
---- the path, the module and its arguments at each call; with a path and nil for a part of the module
---- being called that is none itself.
+--- the path, the module and its arguments at each call; with a path and nil for a part of the
+--- module being called that is none itself.
 local M = { on = false, heard = nil }
 
 local wanted = 0

@@ -26,7 +26,7 @@ local LUA_ROWS = {
   { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
   { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
   { "measure", "plot", "probe", "store" },
-  { "memory_timeline", "sweep", "timeline" }, { "profile" },
+  { "memory_timeline", "sweep", "timeline" }, { "analyze", "profile" },
   { "bench", "report", "repl", "train" },
   { "cli" },
   { "recipes" },

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- net:analyze(x): what each layer of a net holds, computes, keeps for the backward pass, and takes.
+--- net:analyze(x): what each layer of a net holds, computes, keeps for the backward pass, takes.
 
 local backend = require 'ridge.backend'
 local blame = require 'ridge.blame'
@@ -76,7 +76,8 @@ function M.count(job, layers, roof)
   local saved, typed
   local function look(loss) saved, typed = watch.saved(loss, layers, job.dtype) end
   local function heard(path, module, ...) layers:hear(path, module, bytes_of(...)) end
-  local found = watch.read(watch.run(function() return step.run(job, look) end, heard), layers, roof)
+  local watched = watch.run(function() return step.run(job, look) end, heard)
+  local found = watch.read(watched, layers, roof)
   found.saved, found.saved_typed = saved or {}, typed or {}
   layers:settle()
   return found
@@ -349,8 +350,8 @@ function Bottlenecks.__tostring(list) return require('ridge.analyze.text').bottl
 --- The layers that most of the time goes to, the longest first: the three longest, or those over a
 --- share of the step. `over` says of each whether it is over that, 20 % when left out.
 ---@param opts table|nil {top = 3, over = 0.2}: with over alone all that are over it
----@return table[] list of {name, class, ms (forward and back), share, over, roof, roof_share}; prints
----  as lines
+---@return table[] list of {name, class, ms (forward and back), share, over, roof, roof_share};
+---  prints as lines
 -- >> ridge.nn.Linear(8, 8):analyze(ridge.randn(4, 8)):find_bottlenecks()[1].name
 function Analysis:find_bottlenecks(opts)
   opts = options.check(BOTTLENECKS, opts, 'find_bottlenecks')
@@ -405,7 +406,7 @@ function M.is(value) return getmetatable(value) == Analysis end
 
 require('ridge.types').register('Analysis', M.is, {
   methods = { find_bottlenecks = 'find_bottlenecks{top =, over =}: where most of the time goes',
-    what_if = "what_if{batch = {1, 64}, dtype = {'bf16'}, recompute = true}: the same net otherwise",
+    what_if = "what_if{batch = {1, 64}, dtype = {'bf16'}, recompute = true}: otherwise",
     text = 'text{rows =, depth =}: as text' },
   properties = { params = 'parameters, tied ones once', bytes = 'of what is stored',
     flops = 'of one forward pass, 2 for each multiply-add of a product',

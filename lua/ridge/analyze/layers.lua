@@ -67,8 +67,8 @@ local function hold(self, net)
   end
 end
 
---- The layers of a net, in the order of its tree; modules that are called and no part of it come
---- behind them as they are heard of.
+--- The layers of a net, in the order of its tree; modules that are called and no part of it are
+--- added as they are heard of.
 ---@param net table module
 ---@return table layers list, by_path
 function M.of(net)

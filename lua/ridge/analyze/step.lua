@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- One step of a net, forward and back, that leaves nothing behind: not in its parameters, running
---- statistics, gradients, modes and fields, not in its inputs, not in the streams of random numbers.
+--- statistics, gradients, modes and fields, not in its inputs, nor in streams of random numbers.
 
 local C = require 'ridge.ffi.lib'
 local backward = require 'ridge.tensor.backward'
@@ -150,7 +150,7 @@ local function loss_of(job, results)
   return loss
 end
 
---- The trained tensors, and inputs that want a gradient.
+--- The trained tensors, and inputs that require a gradient.
 ---@param job table net, args
 ---@return Tensor[]
 function M.leaves(job)

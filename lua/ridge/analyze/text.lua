@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- An analysis as text: what it counts, a table of what layers hold and compute, one of their times.
+--- An analysis as text: a table of what layers hold and compute, and one of their times.
 
 local columns = require 'ridge.show.columns'
 local options = require 'ridge.options'
@@ -106,7 +106,7 @@ local function counts(a, list, most)
   local heads, right = { 'layer' }, {}
   if with.calls then heads[#heads + 1] = 'calls' end
   for _, head in ipairs { 'params', 'memory', 'FLOP', 'other' } do heads[#heads + 1] = head end
-  for _, head in ipairs(a.backward and { 'backward', 'saved' } or {}) do heads[#heads + 1] = head end
+  if a.backward then heads[#heads + 1], heads[#heads + 2] = 'backward', 'saved' end
   for k = 2, #heads do right[k] = true end
   heads[#heads + 1] = 'class'
   return columns.text(heads, rows, { right = right }) .. more(#shown - most)
@@ -143,7 +143,8 @@ local function times(a, list, most)
     a.watched_ms > 0 and (out.ms + out.backward_ms) / a.watched_ms or 0, '', '')
   rows[#rows + 1] = row_of('total', a.layers_forward_ms + out.ms,
     a.layers_ms - a.layers_forward_ms + out.backward_ms, 1, '', '')
-  local heads = a.backward and { 'layer', 'forward', 'backward', 'share', 'rate', 'back', 'of roof' }
+  local heads = a.backward
+    and { 'layer', 'forward', 'backward', 'share', 'rate', 'back', 'of roof' }
     or { 'layer', 'forward', 'share', 'rate', 'of roof' }
   if not roof then heads[#heads] = nil end
   return columns.text(heads, rows, { right = { [2] = true, [3] = true, [4] = true, [5] = true,

@@ -176,8 +176,9 @@ function M.saved(y, layers, dtype)
     if s.param == 0 and not layers.held[memory] and not seen[memory] then
       seen[memory] = true
       local row = s.module ~= nil and layers:at(ffi.string(s.module)) or false
+      local typed = dtypes.name(s.dtype) == dtype and tonumber(s.bytes) or 0
       bytes[row] = (bytes[row] or 0) + tonumber(s.bytes)
-      if dtypes.name(s.dtype) == dtype then of_type[row] = (of_type[row] or 0) + tonumber(s.bytes) end
+      of_type[row] = (of_type[row] or 0) + typed
     end
   end
   return bytes, of_type

@@ -269,8 +269,8 @@ function M.lines(a, opts)
   local lines = setmetatable({ notes = {} }, Lines)
   local units = opt.recompute and a.backward and units_of(a._job.net) or nil
   if opt.recompute and not units then
-    lines.notes[1] = a.backward and 'nothing is recomputed: the net has no chain of modules of which '
-      .. 'to keep only the inputs' or 'nothing is recomputed: there is no backward pass'
+    lines.notes[1] = a.backward and 'nothing is recomputed: the net has no chain of modules of '
+      .. 'which to keep only the inputs' or 'nothing is recomputed: there is no backward pass'
   end
   local base, other, of_other = counted(a, batches, units, opt)
   for _, batch in ipairs(#batches > 0 and batches or { false }) do

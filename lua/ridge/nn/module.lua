@@ -306,9 +306,9 @@ function Module:clone()
   return require('ridge.nn.copy').clone(self)
 end
 
---- What each layer of the net holds, computes, keeps for the backward pass, and takes: one step with
---- x is counted, others are timed, and nothing of it stays: parameters, running statistics, gradients,
---- modes and streams of random numbers are as before. It prints as a table.
+--- What each layer of the net holds, computes, keeps for the backward pass, and takes: one step
+--- with x is counted, others are timed, and nothing of it stays: parameters, running statistics,
+--- gradients, modes and streams of random numbers are as before. It prints as a table.
 ---
 --- FLOPs are those of products (matrices, convolutions, attention), 2 for each multiply-add, as
 --- published figures count them; what activations, normalisation and others do besides is
@@ -322,7 +322,7 @@ end
 ---  saved_bytes, ms, backward_ms, step_ms, layers {name, class, calls, params, bytes, mb, flops,
 ---  other_flops, backward_flops, saved_bytes, ms, backward_ms, share, gflops, roof, roof_share,
 ---  ...}, outside (what is in no layer), notes; find_bottlenecks(), what_if{}, text{}
--- >> local net = ridge.nn.Sequential(ridge.nn.Linear(8, 16), ridge.nn.ReLU(), ridge.nn.Linear(16, 4))
+-- >> local net = ridge.nn.Sequential(ridge.nn.Linear(8, 16), ridge.nn.ReLU())
 -- >> return net:analyze(ridge.randn(32, 8))
 function Module:analyze(x, opts)
   local module, field = unpack(late.above.analyze)

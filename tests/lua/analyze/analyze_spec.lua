@@ -4,7 +4,6 @@
 local ridge = require 'ridge'
 local nn = ridge.nn
 local layers_of = require 'ridge.analyze.layers'
-local ranges = require 'ridge.ranges'
 local step = require 'ridge.analyze.step'
 local watch = require 'ridge.analyze.watch'
 

@@ -43,7 +43,8 @@ describe('bottlenecks', function()
   local function timed(...)
     local layers, list, total = {}, { ... }, 0
     for i = 1, #list do layers[i] = nn.ReLU() end
-    local a = nn.Sequential(unpack(layers)):eval():analyze(ridge.randn(3), { rounds = 1, roof = false })
+    local net = nn.Sequential(unpack(layers)):eval()
+    local a = net:analyze(ridge.randn(3), { rounds = 1, roof = false })
     for _, ms in ipairs(list) do total = total + ms end
     for i, layer in ipairs(a.layers) do
       layer.ms, layer.backward_ms = i > 1 and list[i - 1] or 0, 0

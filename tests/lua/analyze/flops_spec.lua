@@ -115,7 +115,9 @@ describe('FLOPs of one forward pass', function()
         local weights, total, last = {}, 0, causal and i or n - 1
         for j = 0, last do
           local score = 0
-          for l = 0, d - 1 do score = c.fma(score, Q(h, heads, i, n, l, d), K(h, heads, j, n, l, d)) end
+          for l = 0, d - 1 do
+            score = c.fma(score, Q(h, heads, i, n, l, d), K(h, heads, j, n, l, d))
+          end
           weights[j] = math.exp(score / math.sqrt(d))
           total = total + weights[j]
         end
@@ -199,7 +201,7 @@ end)
 describe('FLOPs of the backward pass', function()
   local back = { rounds = 0, roof = false, backward = true }
 
-  it('of a dense layer are a product for the weights, and one for x where it wants a gradient',
+  it('of a dense layer are a product for the weights, and one for x where it requires one',
     function()
     local layer = nn.Linear(5, 3)
     assert.equal(2 * 4 * 5 * 3, layer:analyze(ridge.randn(4, 5), back).backward_flops)

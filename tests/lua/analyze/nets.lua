@@ -38,8 +38,8 @@ function Partial:forward(x)
   return ridge.concat(out, 2)
 end
 
---- LeCun, Bottou, Bengio and Haffner, Gradient-Based Learning Applied to Document Recognition, 1998,
---- figure 2, without the output layer, whose 840 weights are fixed.
+--- LeCun, Bottou, Bengio and Haffner, Gradient-Based Learning Applied to Document Recognition,
+--- 1998, figure 2, without the output layer, whose 840 weights are fixed.
 function M.lenet5()
   return nn.Sequential(
     nn.Conv2d(1, 6, 5), Subsample(6), nn.Tanh(), Partial(), Subsample(16), nn.Tanh(),
@@ -48,8 +48,8 @@ end
 
 -- -- AlexNet -----------------------------------------------------------------------------------
 
---- Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014, as torchvision
---- has it.
+--- Krizhevsky, One weird trick for parallelizing convolutional neural networks, 2014, as
+--- torchvision has it.
 function M.alexnet()
   return nn.Sequential(
     nn.Conv2d(3, 64, 11, { stride = 4, padding = 2 }), nn.ReLU(),
@@ -104,7 +104,9 @@ function GPT2:init(o)
   self:child('wte', Table(o.vocabulary, o.n))
   self:child('wpe', nn.Embedding(o.context, o.n))
   local blocks = {}
-  for i = 1, o.layers do blocks[i] = nn.TransformerBlock(o.n, { heads = o.heads, causal = true }) end
+  for i = 1, o.layers do
+    blocks[i] = nn.TransformerBlock(o.n, { heads = o.heads, causal = true })
+  end
   self:child('blocks', nn.Sequential(unpack(blocks)))
   self:child('norm', nn.LayerNorm(o.n))
   self:child('head', Head(self.children[1].module.weight))

@@ -59,9 +59,9 @@ describe('the published figures', function()
     is_twice(569e6, a)
   end)
 
-  it('of GPT-2 with 12 layers: 124,439,808 parameters; FLOPs of a token by Kaplan et al., 2020, table '
-    .. '1: 2 for each weight of the layers and of the de-embedding, 2 n_layer n_ctx d_attn for '
-    .. 'attention', function()
+  -- FLOPs of a token by Kaplan et al., 2020, table 1: 2 for each weight of the layers and of the
+  -- de-embedding, and 2 n_layer n_ctx d_attn for attention
+  it('of GPT-2 with 12 layers: 124,439,808 parameters, Kaplan et al., 2020, table 1', function()
     local context = 32
     local a = nets.gpt2():analyze(ridge.randint(0, 50257, 1, context):to 'i64', COUNTED)
     assert.equal(124439808, a.params)

@@ -306,6 +306,7 @@ M.METHODS = {
   ['a trainer:save'] = 'ridge.Trainer(net(), { lr = 0.1, folder = "." }), "last", loader()',
   ['a trainer:resume'] = '(function() local t = ridge.Trainer(net(), { lr = 0.1, folder = "." }) '
     .. 't:save("last", loader()) return t end)(), loader()',
+  ['a module:analyze'] = 'net(a, b), F(c, a), { rounds = one { 0, 1 }, backward = often(50) }',
   ['a module:parametrize'] = 'net(), "weight", { forward = function(w) return w * 2 end }',
   ['a module:remove_parametrization'] = '(function() local m = net() m:parametrize("weight", '
     .. '{ forward = function(w) return w * 2 end }) return m end)(), "weight"',

@@ -23,7 +23,8 @@ M.NOT = {
 M.SLOW = { ['ridge.measure.point'] = true, ['ridge.measure.block'] = true,
   ['ridge.measure.ab'] = true, ['ridge.bench.model'] = true, ['ridge.bench.sweep'] = true,
   ['ridge.bench.batch_size'] = true, ['ridge.bench.compare'] = true, ['a sweep:run'] = true,
-  ['a sweep:ab'] = true, ['ridge.replay'] = true, ['ridge.retry'] = true }
+  ['a sweep:ab'] = true, ['a module:analyze'] = true, ['ridge.replay'] = true,
+  ['ridge.retry'] = true }
 
 --- What need not succeed, and why. Every other public function and method of a tensor has to.
 M.NEVER = {
