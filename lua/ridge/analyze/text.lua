@@ -17,7 +17,16 @@ local function percent(share) return ('%.1f %%'):format(100 * share) end
 local function flop(n) return n > 0 and unit.format('count', n) or '' end
 local function bytes(n) return n > 0 and unit.format('bytes', n) or '' end
 local function time(ms) return ms and ms > 0 and unit.format('ms', ms) or '' end
-local function rate(gflops) return gflops and gflops > 0 and unit.format('gflops', gflops) or '' end
+
+-- Of all operations of a layer, forward and back.
+local function rate(layer)
+  local flops, ms = layer.flops + layer.other_flops, layer.ms
+  if layer.backward_ms > 0 then
+    flops = flops + layer.backward_flops + layer.backward_other_flops
+    ms = ms + layer.backward_ms
+  end
+  return flops > 0 and unit.format('gflops', flops / ms / 1e6) or ''
+end
 
 -- -- Layers that are one -------------------------------------------------------------------------
 
@@ -46,12 +55,6 @@ local function grouped(a, depth)
     sum.n = sum.n + 1
     for _, field in ipairs(SUMS) do
       if layer[field] then sum[field] = (sum[field] or 0) + layer[field] end
-    end
-  end
-  for _, sum in ipairs(list) do
-    if sum.ms and sum.ms > 0 then sum.gflops = (sum.flops + sum.other_flops) / sum.ms / 1e6 end
-    if sum.backward_ms and sum.backward_ms > 0 then
-      sum.backward_gflops = (sum.backward_flops + sum.backward_other_flops) / sum.backward_ms / 1e6
     end
   end
   return list
@@ -130,25 +133,24 @@ local function times(a, list, most)
     return x.name < y.name
   end)
   local function row_of(name, ms, back, share, ...)
-    if not a.backward then return { name, time(ms), percent(share), (...), select(3, ...) } end
-    return { name, time(ms), time(back), percent(share), ... }
+    local row = { name, time(ms), time(back), percent(share), ... }
+    if not a.backward then table.remove(row, 3) end
+    return row
   end
   for i = 1, math.min(most, #shown) do
     local l = shown[i]
-    rows[i] = row_of(l.name, l.ms, l.backward_ms, l.share, rate(l.gflops), rate(l.backward_gflops),
-      roof and roof_text(l) or nil)
+    rows[i] = row_of(l.name, l.ms, l.backward_ms, l.share, rate(l), roof and roof_text(l) or nil)
   end
   local out = a.outside
   rows[#rows + 1] = row_of('outside', out.ms, out.backward_ms,
-    a.watched_ms > 0 and (out.ms + out.backward_ms) / a.watched_ms or 0, '', '')
+    a.watched_ms > 0 and (out.ms + out.backward_ms) / a.watched_ms or 0)
   rows[#rows + 1] = row_of('total', a.layers_forward_ms + out.ms,
-    a.layers_ms - a.layers_forward_ms + out.backward_ms, 1, '', '')
-  local heads = a.backward
-    and { 'layer', 'forward', 'backward', 'share', 'rate', 'back', 'of roof' }
+    a.layers_ms - a.layers_forward_ms + out.backward_ms, 1)
+  local heads = a.backward and { 'layer', 'forward', 'backward', 'share', 'rate', 'of roof' }
     or { 'layer', 'forward', 'share', 'rate', 'of roof' }
   if not roof then heads[#heads] = nil end
   return columns.text(heads, rows, { right = { [2] = true, [3] = true, [4] = true, [5] = true,
-    [6] = true, [7] = true } }) .. more(#shown - most)
+    [6] = true } }) .. more(#shown - most)
 end
 
 -- -- All of it -----------------------------------------------------------------------------------

@@ -205,6 +205,39 @@ describe('whole texts', function()
     approved.check('show/profile', text())
   end)
 
+  it('of analyses', function()
+    local put, text = page()
+    local told = require 'ridge.analyze.text'
+    local function layer(name, class, params, flops, other, ms)
+      return { name = name, class = class, part = true, calls = 1, params = params,
+        bytes = 4 * params, flops = flops, other_flops = other, backward_flops = 2 * flops,
+        backward_other_flops = other, saved_bytes = 10 * other, ms = ms, backward_ms = 2 * ms,
+        share = 3 * ms / 10, gflops = flops / ms / 1e6, backward_gflops = flops / ms / 1e6 }
+    end
+    local a = { class = 'nn.Sequential', batch = 32, dtype = 'f32', device = 'cpu', params = 1274,
+      bytes = 5096, flops = 4e7, multiply_adds = 2e7, other_flops = 5e5, backward_flops = 8e7,
+      saved_bytes = 5e6, rounds = 7, step_ms = 9.9, watched_ms = 10, layers_ms = 9,
+      layers_forward_ms = 3, outside = { ms = 0.25, backward_ms = 0.75, saved_bytes = 0 },
+      notes = {}, backward = true, layers = { layer('nn.Sequential', 'nn.Sequential', 0, 0, 0, 0.5),
+        layer('1', 'nn.Linear', 1000, 3e7, 0, 2), layer('2.inner', 'nn.Linear', 274, 1e7, 0, 0.25),
+        layer('2.act', 'nn.ReLU', 0, 0, 5e5, 0.25) } }
+    put('a step', told.text(a))
+    put('below one name', told.text(a, { depth = 1 }))
+    put('two layers', told.text(a, { rows = 2 }))
+    for _, l in ipairs(a.layers) do l.roof, l.roof_ms, l.backward_roof_ms = 'compute', 0.1, 0.2 end
+    a.layers[3].calls, a.notes = 2, { 'weight of 2 is 1.weight: counted there' }
+    put('with roofs, called twice, a note', told.text(a))
+    a.backward, a.outside.backward_ms, a.batch = false, 0, nil
+    put('forward alone', told.text(a))
+    a.step_ms = nil
+    put('counted alone', told.text(a))
+    put('bottlenecks', told.bottlenecks { limit = 0.2,
+      { name = '1', class = 'nn.Linear', ms = 6, share = 0.6, over = true, roof = 'compute',
+        roof_share = 0.25 }, { name = '2', class = 'nn.ReLU', ms = 1, share = 0.1, over = false } })
+    put('none', told.bottlenecks { limit = 0.2 })
+    approved.check('show/analysis', text())
+  end)
+
   it('of timelines', function()
     local put, text = page()
     local t = ridge.timeline(function() end)
