@@ -142,6 +142,7 @@ describe('the exit status of a recipe', function()
     { 1, 'landscape.lua --smoke --rnks 4' },
     { 1, 'landscape.lua --smoke --terms x' },
     { 2, 'landscape.lua --smoke --layers dense,sketched --forms bites' },
+    { 1, 'analyze.lua --smoke --images 0' },
     { 1, 'recompute.lua --smoke --blocks 0' },
     { 2, 'recompute.lua --smoke --heads 3' }, -- they do not divide a width of 16
     { 1, 'attention.lua --smoke --dtype f8' },
@@ -167,6 +168,22 @@ describe('the exit status of a recipe', function()
       assert.equal(case[1] * 256, status, text)
     end)
   end
+end)
+
+describe('recipes/analyze.lua', function()
+  it('analyses two networks, and says how far their layers add up', function()
+    local status, text = run './ridge --threads 1 recipes/analyze.lua --smoke'
+    assert.equal(0, status, text)
+    assert.matches('\n== transformer\nnn.Sequential, batch 2, f32 on cpu: 6 592 parameters',
+      (text:gsub('\226\128\175', ' ')))
+    local n = 0
+    for ratio in text:gmatch 'together (%d+%.%d+) of a step' do
+      n = n + 1
+      assert.is_true(tonumber(ratio) > 0.1)
+    end
+    assert.equal(2, n)
+    assert.matches('computed', text)
+  end)
 end)
 
 describe('recipes/paths.lua', function()
