@@ -88,7 +88,8 @@ end
 local SPAN = 5e8 -- of all rounds, about
 local SHORT, MOST_AT_ONCE = 5e6, 6 -- steps of which several rounds run before their events are read
 
-local function ms_of(b) return (b.device_ns or b.ns) / 1e6 end
+-- On a device its own time: asking it is not doing.
+local function ms_of(b, on_device) return (on_device and (b.device_ns or 0) or b.ns) / 1e6 end
 
 local function rounds_of(opt, ns)
   if opt.rounds then return opt.rounds end
@@ -114,14 +115,14 @@ local function plain_round(job, plain)
 end
 
 -- One that somebody does, as times of rows; on a device what lies outside is what is left.
-local function add_watched(found, rows)
+local function add_watched(found, rows, on_device)
   local left = found.ns.forward + found.ns.loss + found.ns.backward
-  local on_device = false
   for row, of in pairs(found.rows) do
     if row ~= found.outside then
-      append(rows, row, { ms_of(of.forward) + ms_of(of.loss), ms_of(of.backward) })
-      left = left - 1e6 * (ms_of(of.forward) + ms_of(of.loss) + ms_of(of.backward))
-      on_device = on_device or of.forward.device_ns ~= nil
+      local forward = ms_of(of.forward, on_device) + ms_of(of.loss, on_device)
+      local backward = ms_of(of.backward, on_device)
+      append(rows, row, { forward, backward })
+      left = left - 1e6 * (forward + backward)
     end
   end
   local of = found.rows[found.outside]
@@ -141,7 +142,9 @@ local function rounds(job, layers, n, plain, rows)
     watched[i] = watch.run(pass)
     if i % 2 == 0 then plain_round(job, plain) end
   end
-  for i = 1, n do add_watched(watch.read(watched[i], layers), rows) end
+  for i = 1, n do
+    add_watched(watch.read(watched[i], layers), rows, job.device ~= 'cpu')
+  end
 end
 
 local function median_of(list, i)

@@ -161,11 +161,15 @@ local function head(a)
     unit.grouped(a.params), unit.format('bytes', a.bytes))
 end
 
+-- '40 MFLOP', '64 FLOP'
+local function flops(n)
+  local text = unit.format('count', n)
+  return text .. (text:find '%a$' and 'FLOP' or ' FLOP')
+end
+
 local function counted(a)
-  local line = ('forward %sFLOP: 2 for each of %s multiply-adds of products; %sFLOP of other kinds '
-    .. 'beside'):format(flop(a.flops) == '' and '0 ' or flop(a.flops), unit.format('count',
-    a.multiply_adds), flop(a.other_flops) == '' and '0 ' or flop(a.other_flops))
-  return line
+  return ('forward %s: 2 for each of %s multiply-adds of products; %s of other kinds beside'):format(
+    flops(a.flops), unit.format('count', a.multiply_adds), flops(a.other_flops))
 end
 
 local function timed(a)
