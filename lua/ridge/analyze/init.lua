@@ -8,8 +8,8 @@ local layers_of = require 'ridge.analyze.layers'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local roofs = require 'ridge.measure.roof'
-local statistics = require 'ridge.measure.statistics'
 local step = require 'ridge.analyze.step'
+local times_of = require 'ridge.analyze.times'
 local watch = require 'ridge.analyze.watch'
 
 local M = {}
@@ -21,7 +21,7 @@ local SPEC = {
   loss = { 'function', doc = 'of what the net returns, a tensor of one element; the sum of it all '
     .. 'when left out' },
   rounds = { 'integer', min = 0, max = 10000, doc = 'times that a step is timed, with and without '
-    .. 'looking on in turn; as many as take about half a second when left out, 3 to 30; 0: it is '
+    .. 'looking on in turn; as many as take about half a second when left out, 4 to 30; 0: it is '
     .. 'only counted' },
   roof = { 'boolean|table', default = true, doc = 'hold times against ceilings: those of this '
     .. 'machine in the database, or rows of ridge.measure.calibrate; false: none' },
@@ -81,97 +81,6 @@ function M.count(job, layers, roof)
   found.saved, found.saved_typed = saved or {}, typed or {}
   layers:settle()
   return found
-end
-
--- -- Times ------------------------------------------------------------------------------------
-
-local SPAN = 5e8 -- of all rounds, about
-local SHORT, MOST_AT_ONCE = 5e6, 6 -- steps of which several rounds run before their events are read
-
--- On a device its own time: asking it is not doing.
-local function ms_of(b, on_device) return (on_device and (b.device_ns or 0) or b.ns) / 1e6 end
-
-local function rounds_of(opt, ns)
-  if opt.rounds then return opt.rounds end
-  return math.max(3, math.min(30, math.ceil(SPAN / (2 * ns))))
-end
-
-local function append(lists, key, value)
-  local list = lists[key]
-  if not list then
-    list = {}
-    lists[key] = list
-  end
-  list[#list + 1] = value
-end
-
--- The phases of a pass that nobody looks on at.
-local function plain_round(job, plain)
-  local at = step.run(job)
-  for i, phase in ipairs { 'forward', 'loss', 'backward' } do
-    append(plain, phase, (at[i] - at[i - 1]) / 1e6)
-  end
-  append(plain, 'step', (at[3] - at[0]) / 1e6)
-end
-
--- One that somebody does, as times of rows; on a device what lies outside is what is left.
-local function add_watched(found, rows, on_device)
-  local left = found.ns.forward + found.ns.loss + found.ns.backward
-  for row, of in pairs(found.rows) do
-    if row ~= found.outside then
-      local forward = ms_of(of.forward, on_device) + ms_of(of.loss, on_device)
-      local backward = ms_of(of.backward, on_device)
-      append(rows, row, { forward, backward })
-      left = left - 1e6 * (forward + backward)
-    end
-  end
-  local of = found.rows[found.outside]
-  append(rows, 'outside', on_device and { math.max(0, left) / 1e6, 0 }
-    or { (of.forward.ns + of.loss.ns) / 1e6, of.backward.ns / 1e6 })
-end
-
--- Rounds, of which the events are read behind them. Threads that slept while events were read are
--- woken by a step that nobody times, and garbage of before is collected: neither is part of a step.
-local function rounds(job, layers, n, plain, rows)
-  local function pass() return step.run(job) end
-  local watched = {}
-  collectgarbage()
-  pass()
-  for i = 1, n do
-    if i % 2 == 1 then plain_round(job, plain) end
-    watched[i] = watch.run(pass)
-    if i % 2 == 0 then plain_round(job, plain) end
-  end
-  for i = 1, n do
-    add_watched(watch.read(watched[i], layers), rows, job.device ~= 'cpu')
-  end
-end
-
-local function median_of(list, i)
-  local column = {}
-  for k, entry in ipairs(list) do column[k] = entry[i] end
-  return statistics.median(column)
-end
-
---- Time steps: rounds of one that is watched and one that is not, in turn.
----@param job table
----@param layers table
----@param opt table rounds
----@return table|nil times rows (by row and 'outside': {forward, backward} in ms), forward, loss,
----  backward, step (medians of what nobody looked on at, in ms), rounds; nil for 0 rounds
-function M.time(job, layers, opt)
-  if opt.rounds == 0 then return nil end
-  local first = step.run(job)
-  local n = rounds_of(opt, first[3] - first[0])
-  local plain, rows = {}, {}
-  local at_once = first[3] - first[0] < SHORT and MOST_AT_ONCE or 2
-  for done = 0, n - 1, at_once do
-    rounds(job, layers, math.min(at_once, n - done), plain, rows)
-  end
-  local times = { rows = {}, rounds = n }
-  for row, list in pairs(rows) do times.rows[row] = { median_of(list, 1), median_of(list, 2) } end
-  for phase, list in pairs(plain) do times[phase] = statistics.median(list) end
-  return times
 end
 
 -- -- The analysis -----------------------------------------------------------------------------
@@ -241,7 +150,7 @@ local function add_up(a, found)
 end
 
 local function add_step(a, times)
-  a.rounds, a.ms, a.step_ms = times.rounds, times.forward, times.step
+  a.rounds, a.ms, a.step_ms = times.rounds, times.forward, times.total
   a.loss_ms, a.backward_ms = times.loss, times.backward
   a.outside.ms, a.outside.backward_ms = unpack(times.rows.outside)
   a.layers_ms, a.layers_forward_ms = 0, 0
@@ -307,12 +216,12 @@ end
 --- Count steps of a net and time them.
 ---@param job table
 ---@param opt table rounds, roof
----@return table made layers, found (of M.count), times (of M.time)
+---@return table made layers, found (of M.count), times (of ridge.analyze.times)
 function M.run(job, opt)
   return step.going_back(job, function()
     local layers = layers_of.of(job.net)
     local found = M.count(job, layers, roof_of(opt, job.device))
-    return { layers = layers, found = found, times = M.time(job, layers, opt) }
+    return { layers = layers, found = found, times = times_of.of(job, layers, opt) }
   end)
 end
 

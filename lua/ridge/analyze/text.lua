@@ -174,8 +174,8 @@ end
 
 local function timed(a)
   if not a.step_ms then return 'not timed (rounds = 0)' end
-  return ('layers %s and outside %s make %s; a step that nobody looks on at takes %s (medians of '
-    .. '%s)'):format(unit.format('ms', a.layers_ms),
+  return ('layers %s and outside %s make %s; a step that nobody looks on at takes %s (means '
+    .. 'of the faster half of %s)'):format(unit.format('ms', a.layers_ms),
     unit.format('ms', a.outside.ms + a.outside.backward_ms), unit.format('ms', a.watched_ms),
     unit.format('ms', a.step_ms), plain.count(a.rounds, 'round'))
 end

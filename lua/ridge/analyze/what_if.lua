@@ -195,7 +195,7 @@ local function measured(a, case, opt)
   local s = sums_of(made)
   local line = { batch = case.batch, dtype = case.dtype, recompute = case.recompute,
     how = 'measured', bytes = net:num_bytes(), flops = s.forward, other_flops = s.forward_other,
-    ms = made.times.forward, step_ms = made.times.step, rounds = made.times.rounds }
+    ms = made.times.forward, step_ms = made.times.total, rounds = made.times.rounds }
   if a.backward then
     line.backward_flops, line.backward_other_flops = s.backward, s.backward_other
     line.saved_bytes = s.saved

@@ -317,7 +317,7 @@ end
 --- are held against them.
 ---@param x any what the module is called with: a tensor, or a table of them
 ---@param opts table|nil {more = {k, v}: further arguments, backward = the net's mode, loss =
----  function, rounds = 3 .. 30, or 0: nothing is timed, roof = true}
+---  function, rounds = 4 .. 30, or 0: nothing is timed, roof = true}
 ---@return table analysis params, bytes, flops, multiply_adds, other_flops, backward_flops,
 ---  saved_bytes, ms, backward_ms, step_ms, layers {name, class, calls, params, bytes, mb, flops,
 ---  other_flops, backward_flops, saved_bytes, ms, backward_ms, share, gflops, roof, roof_share,

@@ -202,6 +202,7 @@ M.FUNCTIONS = {
     .. 'stride = one { 1, 2 }, bias = often(50) }',
   ['ridge.nn.SKConv2d'] = '8, 16, 3, { num_terms = 1, low_rank = one { 1, 2 }, seed = 1 }',
   ['ridge.nn.SeparableConv2d'] = 'a, b, 3, { bias = often(50) }',
+  ['ridge.memory.peak_of'] = 'function() return ridge.ones(a, b) + 1 end',
   ['ridge.nn.DataParallel'] = 'net(), { devices = { "cpu" } }',
   ['ridge.nn.Embedding'] = 'a, b', ['ridge.nn.GRU'] = 'a, b', ['ridge.nn.LSTM'] = 'a, b',
   ['ridge.nn.GroupNorm'] = '2, 4', ['ridge.nn.BatchNorm'] = 'a', ['ridge.nn.LayerNorm'] = 'a',
