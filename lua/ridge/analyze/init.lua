@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- net:analyze(x): what each layer of a net holds, computes, keeps for the backward pass, takes.
 
+local C = require 'ridge.ffi.lib'
 local backend = require 'ridge.backend'
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
@@ -234,6 +235,10 @@ function M.analyze(net, x, opts)
   opts = options.check(SPEC, opts, 'analyze')
   local args = { n = 1 + #(opts.more or {}), x, unpack(opts.more or {}) }
   check_inputs(args)
+  if C.rg_capturing() == 1 then
+    blame.raise('analyze: a capture is under way, and the steps would be part of it; analyse the '
+      .. 'net before', 'ECAPTURE', 'analyze')
+  end
   local job = M.job(net, args, opts)
   local made, wrote = step.unchanged(net, args, M.run, job, opts)
   local a = setmetatable({ class = getmetatable(net).__name, batch = job.batch, dtype = job.dtype,

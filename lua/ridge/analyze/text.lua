@@ -168,8 +168,8 @@ local function flops(n)
 end
 
 local function counted(a)
-  return ('forward %s: 2 for each of %s multiply-adds of products; %s of other kinds beside'):format(
-    flops(a.flops), unit.format('count', a.multiply_adds), flops(a.other_flops))
+  return ('forward %s: 2 for each of %s multiply-adds of products; %s of other kinds beside')
+    :format(flops(a.flops), unit.format('count', a.multiply_adds), flops(a.other_flops))
 end
 
 local function timed(a)

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
---- Steps that are timed: watched ones, whose events say which layer each moment belongs to, and ones
---- that nobody looks on at, in turn.
+--- Steps that are timed: watched ones, whose events say which layer each moment belongs to, and
+--- ones that nobody looks on at, in turn.
 --
--- Of both the faster half counts, and of that the mean: what disturbs a machine only makes it slower,
--- and the means of layers add up to the mean of their steps, which medians would not.
+-- Of both the faster half counts, and of that the mean: what disturbs a machine only makes it
+-- slower, and means of layers add up to the mean of their steps, which medians would not.
 
 local step = require 'ridge.analyze.step'
 local watch = require 'ridge.analyze.watch'
@@ -28,8 +28,8 @@ end
 -- On a device its own time: asking it is not doing.
 local function ms_of(b, on_device) return (on_device and (b.device_ns or 0) or b.ns) / 1e6 end
 
--- A watched one: milliseconds of each layer, forward and back. On a device what lies outside is what
--- is left.
+-- A watched one: milliseconds of each layer, forward and back. On a device what lies outside is
+-- what is left.
 local function watched_step(found, on_device)
   local total = (found.ns.forward + found.ns.loss + found.ns.backward) / 1e6
   local made, left = { total = total, rows = {} }, total
@@ -46,8 +46,9 @@ local function watched_step(found, on_device)
   return made
 end
 
--- Rounds, of which the events are read when all have run. Threads that slept while events were read
--- are woken by a step that nobody times, and garbage of before is collected: neither is part of one.
+-- Rounds, of which the events are read when all have run. Threads that slept while events were
+-- read are woken by a step that nobody times, and garbage of before is collected: neither is part
+-- of a step.
 local function rounds(job, layers, n, plain, watched)
   local function pass() return step.run(job) end
   local events = {}
