@@ -25,8 +25,8 @@ local LUA_ROWS = {
   { "tensor" }, { "fitted", "graph_names" }, { "choices" },
   { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
   { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
-  { "measure", "plot", "probe", "store" },
-  { "memory_timeline", "sweep", "timeline" }, { "analyze", "profile" },
+  { "measure", "plot", "probe", "store" }, { "tensorboard" },
+  { "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },
   { "bench", "report", "repl", "train" },
   { "cli" },
   { "recipes" },

@@ -2,6 +2,7 @@
 --- What a training says while it runs, and afterwards.
 
 local memory = require 'ridge.memory'
+local proportion = require 'ridge.measure.proportion'
 
 local M = {}
 
@@ -14,6 +15,26 @@ local function best_of(history)
     if row.accuracy and (not best or row.accuracy > best.accuracy) then best = row end
   end
   return best
+end
+
+--- Give a row the interval of its accuracy (F161).
+---@param row table with accuracy and accuracy_n, where it has one
+function M.interval(row)
+  if row.accuracy and row.accuracy_n and row.accuracy_n > 0 then
+    row.accuracy_lo, row.accuracy_hi = proportion.interval(row.accuracy * row.accuracy_n,
+      row.accuracy_n)
+  end
+end
+
+-- How far an accuracy is below the best one, and whether that may be chance.
+local function below(row, best)
+  local text = ('%.4f below epoch %d'):format(best.accuracy - row.accuracy, best.epoch)
+  if row.accuracy_n and best.accuracy_n then
+    local lo = proportion.difference(best.accuracy * best.accuracy_n, best.accuracy_n,
+      row.accuracy * row.accuracy_n, row.accuracy_n)
+    if lo <= 0 then text = text .. ', which may be chance' end
+  end
+  return (' (%s)'):format(text)
 end
 
 --- The line of an epoch (F125).
@@ -30,7 +51,7 @@ function M.epoch(row, epochs, history)
   if row.accuracy then text = text .. ('  accuracy %.4f'):format(row.accuracy) end
   local best = row.accuracy and best_of(history)
   if best and best.accuracy - row.accuracy > FELL then
-    text = text .. (' (%.4f below epoch %d)'):format(best.accuracy - row.accuracy, best.epoch)
+    text = text .. below(row, best)
   end
   text = text .. ('  %.1f s, %.0f rows/s, peak %.1f MB'):format(row.seconds, row.rows_per_s,
     row.peak_bytes / 2 ^ 20)

@@ -54,6 +54,7 @@ local SPEC = {
   log_every = { 'integer', default = 50, min = 0, doc = 'batches from line to line; 0: none' },
   trim_every = { 'integer', min = 1,
     doc = 'batches after which what is dead is collected and what is cached is given back' },
+  monitor = { 'table', doc = 'a ridge.monitor, which is told of every epoch' },
   say = { 'function', doc = 'called with each line; print when left out' },
 }
 

@@ -35,7 +35,7 @@ local function seconds_now() return tonumber(C.rg_clock_ns()) / 1e9 end
 ---@param opts table {optimizer =, or lr = and the rest that makes one; loss =, schedule =, clip =,
 ---  accumulate = 1, autocast =, scaler =, compile =, split = false, level =, stability =, folder =,
 ---  patience =, log_every = 50,
----  trim_every =, say =, ...}: a profile of ridge.profiles is such a table
+---  trim_every =, monitor =, say =, ...}: a profile of ridge.profiles is such a table
 -- >> net = ridge.nn.Linear(3, 2, {seed = 1})
 -- >> trainer = ridge.Trainer(net, {optimizer = ridge.optim.Adam(net)})
 function Trainer:init(model, opts)
@@ -261,13 +261,8 @@ local function validated(self, x, y)
   return found
 end
 
---- The mean loss over a loader, and the share of rows whose largest score is at their label where
---- labels are whole numbers. Labels that cross entropy ignores count in neither.
----@param loader table ridge.data.Loader
----@return number loss
----@return number|nil accuracy
-function Trainer:validate(loader)
-  check_loader(loader, 'Trainer:validate')
+-- Loss, accuracy, and out of how many rows or labels that is.
+local function evaluated(self, loader)
   self.model:eval()
   self.batch:place()
   local sums = {} -- where the model is: read once, at the end
@@ -282,7 +277,18 @@ function Trainer:validate(loader)
   end
   if not sums[1] then blame.raise('Trainer:validate: the loader gives no batch', 'EARG') end
   for i, each in pairs(sums) do sums[i] = ref.is(each) and each:item() or each end
-  return sums[1] / sums[2], sums[3] and sums[3] / sums[4]
+  return sums[1] / sums[2], sums[3] and sums[3] / sums[4], sums[4]
+end
+
+--- The mean loss over a loader, and the share of rows whose largest score is at their label where
+--- labels are whole numbers. Labels that cross entropy ignores count in neither.
+---@param loader table ridge.data.Loader
+---@return number loss
+---@return number|nil accuracy
+function Trainer:validate(loader)
+  check_loader(loader, 'Trainer:validate')
+  local loss, accuracy = evaluated(self, loader)
+  return loss, accuracy
 end
 
 -- -- Checkpoints ----------------------------------------------------------------------------------
@@ -458,7 +464,8 @@ end
 ---@param opts table {epochs =, validate = loader}
 ---@return table history a row for each epoch: epoch, loss (the mean over rows whose loss is
 ---  finite), not_finite (batches whose loss is not), val_loss, accuracy, seconds,
----  rows_per_s, peak_bytes, lr; with trim_every trimmed_bytes
+---  rows_per_s, peak_bytes, lr; accuracy_lo, accuracy_hi (95 %), accuracy_n; with trim_every
+---  trimmed_bytes
 ---@return string|nil stopped 'patience' or 'interrupt'
 function Trainer:fit(loader, opts)
   opts = options.check(FIT, opts, 'Trainer:fit')
@@ -481,12 +488,16 @@ function Trainer:fit(loader, opts)
       seconds = seconds, rows_per_s = rows / seconds, lr = self.optimizer:lr(),
       peak_bytes = memory.stats(device).peak + self.batch:plan_bytes() }
     if self.options.trim_every then row.trimmed_bytes = self.running.trimmed end
-    if opts.validate then row.val_loss, row.accuracy = self:validate(opts.validate) end
+    if opts.validate then
+      row.val_loss, row.accuracy, row.accuracy_n = evaluated(self, opts.validate)
+      log.interval(row)
+    end
     self.epoch = row.epoch
     self.history[row.epoch] = row
     local too_long = keep(self, row)
     self.say(log.epoch(row, opts.epochs, self.history))
     self.say(memory.line(device))
+    if self.options.monitor then self.options.monitor:epoch(self, row) end
     stopped = too_long and 'patience' or require('ridge').stopping() and 'interrupt' or nil
   end
   if self.debug then self.debug:finish() end

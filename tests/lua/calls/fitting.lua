@@ -187,6 +187,9 @@ M.FUNCTIONS = {
   ['ridge.memory.leaks'] = 'function() return F(a, b) + 1 end, 2',
   ['ridge.memory.stages'] = '{ model = net, input = function() return F(a, 3) end }',
   ['ridge.memory.timeline'] = 'function() return F(a, b) + 1 end',
+  ['ridge.available'] = 'one { "cpu", "cuda", "amx" }',
+  ['ridge.monitor'] = '{ every = 1, say = function() end }',
+  ['ridge.tensorboard'] = '"fit.runs"',
   ['ridge.nn.attention'] = 'F(a, b, c), F(a, d, c), F(a, d, c), { causal = often(30) }',
   ['ridge.nn.bce_with_logits'] = 'F(a, b), F(a, b), { reduction = one { "mean", "sum", "none" } }',
   ['ridge.nn.cross_entropy'] = 'F(a, b), I(b, a), { reduction = one { "mean", "sum", "none" }, '

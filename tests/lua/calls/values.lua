@@ -216,6 +216,9 @@ local OBJECTS = {
   memory_timeline = function()
     return (ridge.memory.timeline(function() return ridge.ones(2) + 1 end))
   end,
+  monitor = function() return ridge.monitor() end,
+  timer = function() return ridge.timer() end,
+  events = function() return ridge.tensorboard 'calls.runs' end,
   memory_mark = function() return ridge.memory.mark() end,
   store = function() return ridge.store.open('calls.db', 'write') end,
   sweep = function()

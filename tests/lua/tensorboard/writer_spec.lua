@@ -1,0 +1,242 @@
+-- SPDX-License-Identifier: MIT
+-- Event files byte by byte: records with their checksums, messages, and what a full disk leaves.
+
+local ffi = require 'ffi'
+local ridge = require 'ridge'
+local crc32c = require 'ridge.tensorboard.crc32c'
+local pb = require 'ridge.tensorboard.protobuf'
+local read = dofile 'tests/lua/tensorboard/read.lua'
+local tensorboard = require 'ridge.tensorboard'
+
+local folder
+
+before_each(function()
+  folder = os.tmpname()
+  os.remove(folder)
+end)
+after_each(function() os.execute('rm -rf ' .. folder) end)
+
+local function written(f)
+  local w = ridge.tensorboard(folder)
+  f(w)
+  w:close()
+  return read.values(w.path)
+end
+
+describe('CRC-32C', function()
+  it('is that of RFC 3720, B.4', function()
+    assert.equal(0xe3069283, crc32c.of '123456789')
+    assert.equal(0x8a9136aa, crc32c.of(('\0'):rep(32)))
+    assert.equal(0x62a8ab43, crc32c.of(('\255'):rep(32)))
+    local rising = {}
+    for i = 0, 31 do rising[i + 1] = string.char(i) end
+    assert.equal(0x46dd794e, crc32c.of(table.concat(rising)))
+    assert.equal(0, crc32c.of '')
+  end)
+
+  it('is what dividing bit by bit gives, of any bytes', function()
+    math.randomseed(3)
+    for n = 0, 70 do
+      local bytes = {}
+      for i = 1, n do bytes[i] = string.char(math.random(0, 255)) end
+      local text = table.concat(bytes)
+      assert.equal(read.crc32c(text), crc32c.of(text))
+    end
+  end)
+end)
+
+describe('a protocol buffer', function()
+  it('has the bytes of the documentation', function()
+    assert.equal('\8\150\1', pb.int(1, 150))
+    assert.equal('\18\7testing', pb.bytes(2, 'testing'))
+    assert.equal('\8\1\16\0', pb.int(1, true) .. pb.int(2, false))
+    assert.equal('\8' .. ('\255'):rep(9) .. '\1', pb.int(1, -1))
+    assert.equal('\17\0\0\0\0\0\0\240\63', pb.double(2, 1))
+    assert.equal('\29\0\0\32\193', pb.float(3, -10))
+    assert.equal('', pb.int(1, nil) .. pb.double(1, nil) .. pb.bytes(1, nil) .. pb.doubles(1, {}))
+  end)
+
+  it('is read back by another implementation', function()
+    for _, n in ipairs { 0, 1, 127, 128, 300, 2 ^ 31, 2 ^ 32 + 5, 2 ^ 53, -2, -2 ^ 40 } do
+      assert.equal(n, read.fields(pb.int(9, n))[9][1])
+    end
+    for _, x in ipairs { 0, 1.5, -1e300, 5e-324, 1 / 0, -1 / 0 } do
+      assert.equal(x, read.fields(pb.double(1, x))[1][1])
+    end
+    local list = { 1, -0.5, 1e-7 }
+    assert.same(list, read.doubles(read.fields(pb.doubles(3, list))[3][1]))
+  end)
+end)
+
+describe('an event file', function()
+  it('holds scalars with their steps and times', function()
+    local list = written(function(w)
+      w:scalar('loss', 0.5):scalar('loss', 0.25):scalar('loss', 1 / 0, -7, 12.5)
+      w:scalar('loss', 3):scalar('other', 0 / 0, 2 ^ 40)
+    end)
+    assert.equal(5, #list)
+    assert.same({ 'loss', 0, 0.5 }, { list[1].tag, list[1].step, list[1].fields[2][1] })
+    assert.same({ 'loss', 1, 0.25 }, { list[2].tag, list[2].step, list[2].fields[2][1] })
+    assert.same({ -7, 12.5, 1 / 0 }, { list[3].step, list[3].at, list[3].fields[2][1] })
+    assert.equal(-6, list[4].step)
+    assert.equal(2 ^ 40, list[5].step)
+    assert.is_true(list[5].fields[2][1] ~= list[5].fields[2][1])
+    assert.is_true(math.abs(list[1].at - os.time()) < 60)
+  end)
+
+  it('is complete after each call', function()
+    local w = ridge.tensorboard(folder)
+    w:scalar('a', 1)
+    assert.equal(1, #read.values(w.path))
+    w:scalar('a', 2)
+    assert.equal(2, #read.values(w.path))
+    local other = ridge.tensorboard(folder)
+    assert.is_not.equal(w.path, other.path)
+    assert.matches('^events%.out%.tfevents%.%d+%.', w.path:match '[^/]+$')
+  end)
+
+  it('holds histograms whose buckets have all numbers', function()
+    local x = ridge.randn(500)
+    local list = written(function(w)
+      w:histogram('x', x, 3)
+      w:histogram('few', { -2, -2, 0, 1e-15, 5, 1 / 0, 0 / 0, -1 / 0 }, 4)
+    end)
+    local h = read.fields(list[1].fields[5][1])
+    local limits, counts, sum = read.doubles(h[6][1]), read.doubles(h[7][1]), 0
+    for i, n in ipairs(counts) do
+      sum = sum + n
+      assert.is_true(n > 0 and (i == 1 or limits[i] > limits[i - 1]))
+    end
+    assert.same({ 500, 500 }, { sum, h[3][1] })
+    assert.near(x:sum():item(), h[4][1], 1e-3)
+    assert.near((x * x):sum():item(), h[5][1], 1e-3)
+    assert.equal(x:min():item(), h[1][1])
+    assert.is_true(limits[#limits] >= h[2][1] and limits[1] >= h[1][1])
+    h = read.fields(list[2].fields[5][1])
+    assert.same({ -2, 5, 5 }, { h[1][1], h[2][1], h[3][1] })
+    assert.near(1, h[4][1], 1e-12)
+    assert.near(33, h[5][1], 1e-12)
+    limits, counts = read.doubles(h[6][1]), read.doubles(h[7][1])
+    assert.same({ 2, 2, 1 }, counts)
+    assert.is_true(limits[1] >= -2 and limits[1] < -1.8 and limits[3] >= 5 and limits[3] < 5.6)
+    assert.same({ 'few/not_finite', 4, 3 }, { list[3].tag, list[3].step, list[3].fields[2][1] })
+  end)
+
+  it('has each number in the bucket below whose end it lies', function()
+    for _, x in ipairs { 1e-12, 1.1e-12, 1, 1.1, -1, -1e-12, 1e30, -1e30, 1e-13, -1e-13, 0 } do
+      local h = tensorboard.buckets { x }
+      assert.is_true(x < h.limits[1] or x == h.limits[1], x)
+      if math.abs(x) > 2e-12 then
+        assert.is_true(math.abs(x - h.limits[1]) <= 0.22 * math.abs(x), x)
+      end
+    end
+  end)
+
+  it('holds pictures of figures, files and bytes', function()
+    local figure = ridge.plot.draw('training', { { loss = 1, seconds = 1, point = 'a' },
+      { loss = 0.5, seconds = 2, point = 'a' } }, {})
+    local path = folder .. '.png'
+    figure:save(path, { scale = 1 })
+    local list = written(function(w)
+      w:image('figure', figure, 1):image('file', path, 2)
+      local file = assert(io.open(path, 'rb'))
+      w:image('bytes', file:read '*a', 3)
+      file:close()
+    end)
+    os.remove(path)
+    local image = read.fields(list[1].fields[4][1])
+    assert.same({ 1280, 2160 }, { image[1][1], image[2][1] })
+    image = read.fields(list[2].fields[4][1])
+    assert.same({ 640, 1080 }, { image[1][1], image[2][1] })
+    assert.equal('\137PNG\r\n\26\n', image[4][1]:sub(1, 8))
+    assert.equal(image[4][1], read.fields(list[3].fields[4][1])[4][1])
+  end)
+
+  it('holds the parameters of a run', function()
+    local list = written(function(w)
+      w:hparams({ lr = 0.1, layer = 'dense', bias = false }, 'one', 99)
+      w:ended(false)
+      w:experiment({ lr = { 0.1, 0.2 }, layer = { 'dense' } }, { 'loss' })
+    end)
+    local function data(i)
+      local plugin = read.fields(read.fields(list[i].fields[9][1])[1][1])
+      assert.equal('hparams', plugin[1][1])
+      return read.fields(plugin[2][1])
+    end
+    assert.equal('_hparams_/session_start_info', list[1].tag)
+    local start, params = read.fields(data(1)[3][1]), {}
+    for _, entry in ipairs(start[1]) do
+      local e = read.fields(entry)
+      params[e[1][1]] = read.fields(e[2][1])
+    end
+    assert.same({ lr = { [2] = { 0.1 } }, layer = { [3] = { 'dense' } }, bias = { [4] = { 0 } } },
+      params)
+    assert.same({ 'one', 99 }, { start[4][1], start[5][1] })
+    assert.equal(2, read.fields(data(2)[4][1])[1][1]) -- STATUS_FAILURE
+    local experiment = read.fields(data(3)[2][1])
+    local first = read.fields(experiment[4][1])
+    assert.same({ 'layer', 1 }, { first[1][1], first[4][1] })
+    local second = read.fields(experiment[4][2])
+    assert.same({ 'lr', 3 }, { second[1][1], second[4][1] })
+    assert.equal(2, #read.fields(second[5][1])[1])
+    assert.equal('loss', read.fields(read.fields(experiment[5][1])[1][1])[2][1])
+  end)
+
+  it('keeps whole records on a full disk, and what is missing for the next try', function()
+    local w = ridge.tensorboard(folder)
+    w:scalar('a', 1)
+    -- no file may grow beyond so many bytes: as a full disk, without filling one
+    ffi.cdef [[typedef struct { unsigned long soft, hard; } tb_limit;
+      int tb_getrlimit(int, tb_limit *) __asm__("getrlimit");
+      int tb_setrlimit(int, const tb_limit *) __asm__("setrlimit");
+      void *tb_signal(int, void *) __asm__("signal");]]
+    local before, now = ffi.new 'tb_limit', ffi.new 'tb_limit'
+    ffi.C.tb_getrlimit(1, before)
+    now.soft, now.hard = w.file.size + 20, before.hard
+    ffi.C.tb_signal(25, ffi.cast('void *', 1)) -- SIGXFSZ ignored: the write fails
+    ffi.C.tb_setrlimit(1, now)
+    local ok, err = pcall(w.scalar, w, 'a', 2)
+    local again, other = pcall(w.scalar, w, 'a', 3)
+    ffi.C.tb_setrlimit(1, before)
+    ffi.C.tb_signal(25, ffi.cast('void *', 0))
+    assert.is_false(ok)
+    assert.equal('EIO', err.code)
+    assert.matches('cannot be written: File too large; %d+ bytes wait for the next try',
+      err.message)
+    assert.is_false(again)
+    assert.is_truthy(other)
+    assert.equal(1, #read.values(w.path)) -- whole, though the system took a part of a record
+    w:scalar('a', 4)
+    local list = read.values(w.path)
+    local values = {}
+    for i, v in ipairs(list) do values[i] = v.fields[2][1] end
+    assert.same({ 1, 2, 3, 4 }, values)
+    w:close()
+  end)
+
+  it('says what cannot be', function()
+    local w = ridge.tensorboard(folder)
+    local function fails(text, f, ...)
+      local ok, err = pcall(f, ...)
+      assert.is_false(ok)
+      assert.matches(text, tostring(err), 1, true)
+    end
+    fails("a is a number, got 'x'", w.scalar, w, 'a', 'x')
+    fails('the step of a is a whole number, got 0.5', w.scalar, w, 'a', 1, 0.5)
+    fails('the step of a is a whole number, got nan', w.scalar, w, 'a', 1, 0 / 0)
+    fails('is in seconds since 1970', w.scalar, w, 'a', 1, 1, 1 / 0)
+    fails('a tag is a text', w.scalar, w, '', 1)
+    fails('a tensor or a list of numbers', w.histogram, w, 'h', 3)
+    fails('at 2, which is no number', w.histogram, w, 'h', { 1, 'x' })
+    fails('a figure, a path of a PNG file', w.image, w, 'i', 'x.jpg')
+    fails('cannot read', w.image, w, 'i', folder .. '/none.png')
+    fails('parameter lr is', w.hparams, w, { lr = {} })
+    fails('the values of lr are a list', w.experiment, w, { lr = 3 }, {})
+    fails('a folder is expected', ridge.tensorboard, 7)
+    fails('cannot make the folder', ridge.tensorboard, '/proc/none/here')
+    assert.same({}, read.values(w.path))
+    w:close()
+    w:close()
+    fails('the writer is closed', w.scalar, w, 'a', 1)
+  end)
+end)
