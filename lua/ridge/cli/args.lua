@@ -25,8 +25,8 @@ local M = {}
 ---@field max? number largest number
 ---@field integer? boolean numbers must be whole
 ---@field short? string one letter that means the same: -P
----@field writes? string 'file' or 'folder': what is written there; its folder is looked for when
----  the option is read, not after the work
+---@field writes? string 'file', 'folder' or 'either': what is written there; its folder is looked
+---  for when the option is read, not after the work
 ---@field each? boolean a list with one item each time the option stands there, commas and all
 
 local KINDS = { number = true, string = true, boolean = true, table = true }

@@ -6,19 +6,24 @@ local stored = require 'ridge.cli.stored'
 local M = {}
 
 M.summary = 'all rows of a sweep as a file: ridge export widths --as csv -o widths.csv'
-M.usage = 'ridge export SWEEP [--as csv|json|jsonl|md] [--samples] [-o FILE]'
+M.usage = 'ridge export SWEEP [--as csv|json|jsonl|md|tensorboard] [--samples] [-o FILE]'
 
 local SPEC = {
   about = [[
 Every column of every point, all digits; with --samples one line for each sample instead.
 
     ridge export widths --as csv -o widths.csv
-    ridge export widths --samples --as jsonl]],
+    ridge export widths --samples --as jsonl
+    ridge export widths --as tensorboard -o runs   # tensorboard --logdir runs
+
+As event files of TensorBoard each point is a run with its parameters, numbers, curves and samples,
+in a folder of its own below the one that -o names.]],
   rest = 'SWEEP', most = 1,
   { 'samples', false, 'the raw samples, in the order they were taken' },
-  { 'o', '', 'file to write, whole or not at all; standard output when left out, or -', short = 'o',
-    writes = 'file' },
-  { 'as', 'csv', 'form', choices = { 'csv', 'json', 'jsonl', 'md', 'table' } },
+  { 'o', '', 'file to write, or folder of event files, whole or not at all; standard output when '
+    .. 'left out, or -', short = 'o', writes = 'either' },
+  { 'as', 'csv', 'form', choices = { 'csv', 'json', 'jsonl', 'md', 'table',
+    'tensorboard' } },
   stored.DB,
 }
 
@@ -46,6 +51,25 @@ local function samples(st, sweep)
   return { titles = { 'trial', 'phase', 'cache', 'i', 'at_ns', 'ns', 'mark' }, each = each }
 end
 
+local function is_folder(path)
+  local there = io.open(path .. '/.', 'r')
+  if there then there:close() end
+  return there ~= nil
+end
+
+local function events(st, sweep, opt)
+  if opt.samples then
+    return stored.fail('export', '--as tensorboard has the samples of each point as a histogram; '
+      .. 'leave --samples out')
+  end
+  if opt.o == '' or opt.o == '-' then
+    return stored.fail('export', '--as tensorboard writes a folder: -o FOLDER')
+  end
+  local counts = require('ridge.sweep.tensorboard').write(st, sweep, opt.o)
+  require('ridge.plain').print(('%s: %d points, %d pictures; tensorboard --logdir %s\n'):format(
+    opt.o, counts.points, counts.pictures, opt.o))
+end
+
 --- Write the file.
 ---@param argv string[]
 ---@return integer status
@@ -56,6 +80,10 @@ function M.main(argv)
       return stored.fail('export', 'a sweep is missing; ridge sweeps lists them')
     end
     local sweep = query.sweep(st, rest[1])
+    if opt.as == 'tensorboard' then return events(st, sweep, opt) end
+    if opt.o ~= '' and is_folder(opt.o) then
+      return stored.fail('export', ("-o: '%s' cannot be written: it is a folder"):format(opt.o))
+    end
     if opt.samples then
       stored.show(samples(st, sweep), opt)
     else

@@ -138,7 +138,7 @@ end
 
 -- The numbers of a tensor or of a list.
 local function numbers_of(values, tag)
-  if ref.is(values) then
+  if type(values) == 'cdata' and ref.is(values) then
     return values:detach():to('cpu'):to('f64'):reshape(-1):tolist()
   end
   if type(values) ~= 'table' then
@@ -264,9 +264,10 @@ end
 
 --- The run has ended.
 ---@param ok boolean|nil false: it failed
+---@param at_s number|nil seconds since 1970; now when left out
 ---@return table self
-function Writer:ended(ok)
-  return add(self, 0, now(), event.ended(ok ~= false, now()))
+function Writer:ended(ok, at_s)
+  return add(self, 0, at_s or now(), event.ended(ok ~= false, at_s or now()))
 end
 
 -- -- The file -----------------------------------------------------------------------------
