@@ -244,8 +244,7 @@ static rg_status add_result(recording *r, int32_t node, const rg_tensor *x, int3
   return rg_seen_set(s, x, value);
 }
 
-/* Does a call read what a result lies in?  Storages without bytes are nobody's, so that an empty
-** tensor that was there before looks like a new one. */
+/* Does a call read what a result lies in? */
 static bool is_read(const rg_call *call, const rg_storage *storage)
 {
   for (int32_t i = 0; i < call->n_in; i++) {
@@ -261,11 +260,11 @@ static rg_status before_of(recording *r, const rg_call *call, const rg_tensor *x
 {
   const rg_storage *storage = rg_storage_root(x->_storage);
   const stored *s = find(r, storage);
-  bool whole = rg_is_contiguous(x) && rg_tensor_bytes(x) == x->_storage->bytes &&
-               !(storage->bytes == 0 && is_read(call, storage));
+  bool whole = rg_is_contiguous(x) && rg_tensor_bytes(x) == x->_storage->bytes;
 
   *was = RG_IR_NONE;
-  if (call->op->view != NULL || (s == NULL && whole && rg_recording_owns(r, x->_storage))) {
+  if (call->op->view != NULL ||
+      (s == NULL && whole && rg_recording_owns(r, x->_storage) && !is_read(call, storage))) {
     return RG_OK;
   }
   return rg_recording_value(r, x, was);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** What a record is asked of values: tensors that stand in for them, inputs that are left out, views,
-** whose rules change arguments of their own.
+** What a record is asked of values: tensors that stand in for them, inputs that are left out, and
+** views, whose rules change arguments of their own.
 */
 #include "ir.h"
 #include "op/view.h"
