@@ -140,6 +140,33 @@ static void test_into(void)
   }
 }
 
+/* An input that is handed out as a result of its own is copied, unless there is nothing of it. */
+static void test_small(void)
+{
+  for (int64_t n = 0; n < 3; n++) {
+    const rg_meta meta = { .dtype = RG_U8, .ndim = 1, .shape = { n } };
+    rg_tensor *in = NULL;
+    rg_tensor *out[1] = { NULL };
+    rg_graph *g;
+    int32_t storage;
+    int32_t x;
+
+    must(rg_ir_new(&g));
+    must(rg_ir_storage_new(g, &storage));
+    must(rg_ir_value_add(g, RG_VALUE_INPUT, &meta, RG_CPU, storage, NULL, &x));
+    must(rg_ir_graph_input(g, x));
+    must(rg_empty(RG_U8, RG_CPU, &n, 1, &in));
+    must(rg_ir_bind(g, x, in));
+    returned(g, x, "");
+    rg_plan *plan = planned(g, out);
+
+    is_steps(plan, n > 0 ? "copy" : "", "a copy of any number of bytes, and none of none");
+    ok((out[0]->_storage != in->_storage) == (n > 0), "is a result of its own");
+    end(g, plan, out, 1);
+    rg_tensor_release(in);
+  }
+}
+
 /* What is written over is the same memory, of a result or of what was there before. */
 static void test_over(void)
 {
@@ -223,7 +250,7 @@ static int64_t bytes_of(int32_t n, bool kept, bool unread)
   rg_plan *plan = planned(g, out);
 
   must(rg_plan_replay(plan, 1));
-  const float want = unread ? 1 : (kept ? -1 : 0) + (n % 2 == 0 ? -1 : 1);
+  const double want = unread ? 1 : (kept ? -1 : 0) + (n % 2 == 0 ? -1 : 1);
 
   close_to(((const float *)out[0]->_data)[0], want, 0, "it computes");
   must(rg_plan_facts_of(plan, &facts));
@@ -415,6 +442,7 @@ static void test_derived(void)
 int main(void)
 {
   test_into();
+  test_small();
   test_over();
   test_later_views();
   test_liveness();

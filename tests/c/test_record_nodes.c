@@ -408,6 +408,64 @@ static void test_unwritten(void)
   rg_tensor_release(strided);
 }
 
+/* An operation that writes to its first input and to its last. */
+static rg_status write_infer(rg_call *call)
+{
+  call->out[0] = rg_meta_of(call->in[1]);
+  call->n_out = 1;
+  return RG_OK;
+}
+
+static rg_status write_kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  (void)call;
+  (void)out;
+  (void)frame;
+  return RG_OK;
+}
+
+static const rg_op op_write = {
+  .name = "write",
+  .id = -1,
+  RG_INPUTS(RG_IN("a", STATE, ANY), RG_IN("x", INPUT, ANY), RG_OPTIONAL("b", STATE, ANY)),
+  .result = { "y" },
+  .writes = true,
+  .infer = write_infer,
+  .kernel = write_kernel,
+};
+
+/* Each is a version later, wherever it stands. */
+static void test_written(void)
+{
+  for (int32_t n = 2; n <= 3; n++) {
+    rg_tensor *x[3] = { filled(SHAPE(2), 1, 1), filled(SHAPE(2), 1, 1), filled(SHAPE(2), 1, 1) };
+    rg_tensor *y = NULL;
+    rg_tensor *z[3] = { NULL };
+
+    begin();
+    must(rg_run1(&op_write, (const rg_tensor *const[]){ x[0], x[1], x[2] }, n, NULL, &y));
+    for (int32_t i = 0; i < 3; i++) {
+      must(rg_exp(x[i], &z[i]));
+    }
+    rg_graph *g = end();
+    const rg_ir_node *node = rg_ir_node_at(g, 0);
+
+    is_int(node->n_in, n, "a call of two or three");
+    is_int(node->n_results, 1, "makes one");
+    is_int(node->n_out, n, "and a version of what it writes to");
+    is_int(rg_ir_n_states(g), n - 1, "which is a state");
+    for (int32_t i = 0; i < 3; i++) {
+      const rg_ir_value *read = rg_ir_value_at(g, rg_ir_inputs(g, rg_ir_node_at(g, 1 + i))[0]);
+
+      is_int(read->version, i == 0 || (i == 2 && n == 3), "that is read behind it");
+      rg_tensor_release(x[i]);
+      rg_tensor_release(z[i]);
+    }
+    rg_graph_release(g);
+    rg_tensor_release(y);
+  }
+}
+
 /* -- Beginning and end --------------------------------------------------------------------- */
 
 static void test_broken_off(void)
@@ -475,6 +533,7 @@ int main(void)
   test_undrawn();
   test_windows();
   test_unwritten();
+  test_written();
   test_broken_off();
   return done();
 }
