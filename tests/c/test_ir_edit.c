@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Graphs that are edited at random, beside a list that is edited the same; writes that are taken
+** away one after the other.
+*/
+#include "graph/store.h"
+#include "ir.h"
+
+/* -- Order ------------------------------------------------------------------------------------ */
+
+enum { MOST = 200, EDITS = 60, GRAPHS = 60 };
+
+/* Nodes in the order that they should have. */
+typedef struct model {
+  rg_graph *g;
+  int32_t x;
+  int32_t node[MOST];
+  int32_t n;
+  uint32_t state;
+} model;
+
+static int32_t below(model *m, int32_t n)
+{
+  m->state = m->state * 1664525u + 1013904223u;
+  return (int32_t)((m->state >> 8) % (uint32_t)n);
+}
+
+/* Where the body of the i-th ends. */
+static int32_t end_of(const model *m, int32_t i)
+{
+  int32_t at = i + 1;
+
+  while (at < m->n && rg_ir_is_within(m->g, m->node[at], m->node[i])) {
+    at++;
+  }
+  return at;
+}
+
+static void begin_at(model *m, uint32_t seed)
+{
+  *m = (model){ .state = seed };
+  must(rg_ir_new(&m->g));
+  m->x = outside(m->g, RG_VALUE_INPUT, "x", 2, 3);
+  for (int32_t i = 0; i < 12; i++) {
+    if (i == 3 || i == 4 || i == 8) { /* a compound in a compound, and another one */
+      must(rg_ir_node_add(m->g, &rg_op_softmax, &m->x, 1, &(rg_softmax_args){ .axis = 1 },
+                          &m->node[m->n]));
+      must(rg_ir_begin(m->g, m->node[m->n]));
+    } else {
+      m->node[m->n] = producer(m->g, unary(m->g, &rg_op_relu, m->x));
+    }
+    m->n++;
+    if (i == 6 || i == 7 || i == 10) {
+      rg_ir_end(m->g);
+    }
+  }
+}
+
+static void insert(model *m)
+{
+  int32_t at = below(m, m->n);
+  bool after = below(m, 2) == 1;
+  int32_t to = after ? end_of(m, at) : at;
+  int32_t node;
+
+  must(rg_graph_insert(m->g, m->node[at], after, RG_OP_NEG, &m->x, 1, NULL, &node));
+  memmove(&m->node[to + 1], &m->node[to], (size_t)(m->n - to) * sizeof(m->node[0]));
+  m->node[to] = node;
+  m->n++;
+}
+
+static void take(model *m)
+{
+  int32_t at = below(m, m->n);
+  int32_t end = end_of(m, at);
+
+  if (m->n - (end - at) < 2) {
+    return;
+  }
+  must(rg_ir_remove(m->g, m->node[at]));
+  memmove(&m->node[at], &m->node[end], (size_t)(m->n - end) * sizeof(m->node[0]));
+  m->n -= end - at;
+}
+
+static int32_t wrong_at(const model *m)
+{
+  const int32_t *order;
+  const int32_t *body;
+  int32_t n;
+
+  must(rg_ir_order(m->g, &order, &body, &n));
+  if (n != m->n) {
+    return 0;
+  }
+  for (int32_t i = 0; i < n; i++) {
+    if (order[i] != m->node[i] || body[i] != end_of(m, i) - i - 1 ||
+        rg_ir_node_at(m->g, order[i])->position != i) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+static void test_random(void)
+{
+  for (uint32_t seed = 1; seed <= GRAPHS; seed++) {
+    model m;
+    int32_t wrong = -1;
+
+    begin_at(&m, seed);
+    for (int32_t i = 0; i < EDITS && wrong < 0; i++) {
+      if (below(&m, 4) > 0) {
+        insert(&m);
+      } else {
+        take(&m);
+      }
+      wrong = below(&m, (int32_t)(seed % 7) + 1) == 0 ? wrong_at(&m) : -1;
+    }
+    is_int(wrong < 0 ? wrong_at(&m) : wrong, -1, "in the order of the list");
+    is_status(rg_graph_check(m.g), RG_OK, "a whole graph");
+    rg_graph_release(m.g);
+  }
+}
+
+/* -- Writes ----------------------------------------------------------------------------------- */
+
+/* Three writes over one value: the last goes first, and then the one before it. */
+static void test_writes(void)
+{
+  for (int32_t first = 0; first < 3; first++) {
+    rg_graph *g;
+    int32_t node[3];
+
+    must(rg_ir_new(&g));
+    int32_t y = unary(g, &rg_op_gelu, outside(g, RG_VALUE_INPUT, "x", 2, 3));
+    const int32_t begun = y;
+
+    for (int32_t i = 0; i < 3; i++) {
+      y = node_of(g, &rg_op_relu, &y, 1, NULL, y);
+      node[i] = producer(g, y);
+    }
+    is_status(rg_ir_remove(g, node[first]), first == 2 ? RG_OK : RG_EARG, "the last alone");
+    if (first == 2) {
+      is_status(rg_ir_remove(g, node[0]), RG_EARG, "not the first behind it");
+      is_status(rg_ir_remove(g, node[1]), RG_OK, "but the second");
+      y = node_of(g, &rg_op_relu,
+                  (const int32_t[]){ rg_ir_outputs(g, rg_ir_node_at(g, node[0]))[0] }, 1, NULL,
+                  rg_ir_outputs(g, rg_ir_node_at(g, node[0]))[0]);
+      is_int(rg_ir_value_at(g, y)->version, 2, "another one takes its place");
+      is_status(rg_graph_check(g), RG_OK, "and the graph is whole");
+      is_status(rg_ir_remove(g, node[0]), RG_EARG, "which the first stands in front of");
+      is_status(rg_ir_remove(g, producer(g, y)), RG_OK, "until it goes");
+      is_status(rg_ir_remove(g, node[0]), RG_OK, "so that all can go");
+      is_status(rg_ir_remove(g, producer(g, begun)), RG_OK, "with what they wrote to");
+    }
+    is_status(rg_graph_check(g), RG_OK, "a whole graph");
+    rg_graph_release(g);
+  }
+}
+
+/* A body in which a value is written twice goes at once. */
+static void test_body(void)
+{
+  rg_graph *g;
+  int32_t node;
+
+  must(rg_ir_new(&g));
+  int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+
+  must(rg_ir_node_add(g, &rg_op_softmax, &x, 1, &(rg_softmax_args){ .axis = 1 }, &node));
+  must(rg_ir_begin(g, node));
+  int32_t y = unary(g, &rg_op_gelu, x);
+
+  y = node_of(g, &rg_op_relu, &y, 1, NULL, y);
+  y = node_of(g, &rg_op_neg, &y, 1, NULL, y);
+  rg_ir_end(g);
+  must(rg_ir_output_share(g, node, y));
+  rg_ir_results_end(g, node);
+  is_int(rg_graph_order(g, &(int32_t){ 0 }) != NULL, 1, "in their order");
+  is_status(rg_ir_remove(g, node), RG_OK, "a compound with its writes");
+  int32_t n;
+
+  (void)rg_graph_order(g, &n);
+  is_int(n, 0, "nothing is left");
+  is_int(rg_ir_value_at(g, x)->n_uses, 0, "and nobody reads x");
+  is_status(rg_graph_check(g), RG_OK, "a whole graph");
+  rg_graph_release(g);
+}
+
+/* Readers that come and go: each is told where it stands. */
+static void test_readers(void)
+{
+  model m = { .state = 5 };
+  rg_graph *g;
+  int32_t value[6];
+  int32_t node[40];
+
+  must(rg_ir_new(&g));
+  for (int32_t i = 0; i < 6; i++) {
+    value[i] = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+  }
+  for (int32_t i = 0; i < 40; i++) {
+    node[i] = producer(g, added(g, value[below(&m, 6)], value[below(&m, 6)]));
+  }
+  for (int32_t i = 0; i < 400; i++) {
+    int32_t at = below(&m, 40);
+
+    if (below(&m, 8) == 0) {
+      must(rg_ir_replace(g, value[below(&m, 6)], value[below(&m, 6)]));
+    } else {
+      must(rg_ir_set_input(g, node[at], below(&m, 2), value[below(&m, 6)]));
+    }
+  }
+  int32_t wrong = 0;
+  int32_t uses = 0;
+
+  for (int32_t i = 0; i < 6; i++) {
+    const rg_ir_value *v = rg_ir_value_at(g, value[i]);
+
+    uses += v->n_uses;
+    for (int32_t k = 0; k < v->n_uses; k++) {
+      const rg_ir_use use = rg_ir_uses(g, v)[k];
+      const rg_ir_node *reader = rg_ir_node_at(g, use.node);
+
+      wrong += rg_ir_inputs(g, reader)[use.slot] != value[i] ||
+               *RG_IR_AT(g->back, int32_t, reader->in + use.slot) != k;
+    }
+  }
+  is_int(uses, 80, "two inputs of each are read");
+  is_int(wrong, 0, "by those who are told to");
+  is_status(rg_graph_check(g), RG_OK, "a whole graph");
+  rg_graph_release(g);
+}
+
+int main(void)
+{
+  test_random();
+  test_writes();
+  test_body();
+  test_readers();
+  return done();
+}
