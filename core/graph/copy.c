@@ -241,13 +241,14 @@ typedef struct comparing {
   int32_t *storage_back;
 } comparing;
 
+/* Are a and b each other's?  They become so where neither is anybody's. */
 static bool pair(int32_t *there, int32_t *back, int32_t a, int32_t b)
 {
   if (there[a] == 0 && back[b] == 0) {
     there[a] = b + 1;
     back[b] = a + 1;
   }
-  return there[a] == b + 1 && back[b] == a + 1;
+  return there[a] == b + 1; /* and so back[b] is a + 1 */
 }
 
 static bool same_text(const comparing *c, rg_ir_text a, rg_ir_text b)
