@@ -66,9 +66,9 @@ end
 
 --- The events, the oldest first; the same table is filled for each. What failed, or goes on, has no
 --- end_ns.
----@return fun(): table|nil next kind, name, path, module, line, block, shapes, serial, parent, origin
----  (serial of the call whose gradient it is part of), begin_ns, end_ns, from_ns, to_ns, device_ns,
----  flops, bytes, live_bytes, device, stream, thread, step, n_threads
+---@return fun(): table|nil next kind, name, path, module, line, block, shapes, serial, parent,
+---  origin (serial of the call whose gradient it is part of), begin_ns, end_ns, from_ns, to_ns,
+---  device_ns, flops, bytes, live_bytes, device, stream, thread, step, n_threads
 function Reader:each()
   local at, event, out = ffi.new 'int64_t[1]', ffi.new 'rg_happening', {}
   return function()
