@@ -31,7 +31,7 @@ end)
 
 -- -- Paths ------------------------------------------------------------------------------------
 
-local stack, depth = {}, 0 -- {module =, prefix =}: the modules being called, outermost first
+local stack, depth = {}, 0 -- {module =, path =, prefix =, place =}: those called, outermost first
 
 state.each_has(function(calls) -- each coroutine is in calls of its own
   local before = { stack = stack, depth = depth, place = calls and calls.place
@@ -52,13 +52,34 @@ local function name_below(parent, module)
   end
 end
 
--- The outermost module goes by its class, those within it by their names from there.
-local function entry_of(module)
-  local above = stack[depth]
+-- What was found of a module last: where it stands in the one above, whose path that has, and its
+-- own path. It knows no module, so that it holds none.
+local known = setmetatable({}, { __mode = 'k' })
+
+local function find(module, above)
   local class = getmetatable(module).__name
-  if not above then return { module = module, path = class, prefix = '' } end
-  local path = above.prefix .. (name_below(above.module, module) or class)
-  return { module = module, path = path, prefix = path .. '.' }
+  if not above then return { at = 0, above = '', path = class, prefix = '' } end
+  local found = { at = 0, above = above.prefix }
+  found.path = above.prefix .. (name_below(above.module, module) or class)
+  found.prefix = found.path .. '.'
+  for i, child in ipairs(above.module.children or {}) do
+    if child.module == module then
+      found.at, found.name = i, child.name
+      break
+    end
+  end
+  known[module] = found.at > 0 and found or nil
+  return found
+end
+
+-- The outermost module goes by its class, those within it by their names from there.
+local function paths_of(module)
+  local above, found = stack[depth], known[module]
+  if found and above and found.above == above.prefix then
+    local child = above.module.children and above.module.children[found.at]
+    if child and child.module == module and child.name == found.name then return found end
+  end
+  return find(module, depth > 0 and above or nil)
 end
 
 --- The path of what has a name in the module being called.
@@ -70,9 +91,11 @@ end
 
 -- -- Ranges -----------------------------------------------------------------------------------
 
-local function finish(at, range, before, ...)
-  depth, stack[at + 1] = at, nil -- it holds no module behind its call
-  C.rg_range_end(range, before)
+local Place = ffi.typeof 'rg_place'
+
+local function finish(at, range, entry, ...)
+  depth, entry.module = at, nil -- it holds no module behind its call
+  C.rg_range_end(range, entry.place)
   return ...
 end
 
@@ -83,24 +106,35 @@ end
 ---@return boolean ok as pcall
 ---@return any ...
 function M.call(f, module, ...)
-  local at, entry, before = depth, entry_of(module), ffi.new 'rg_place'
+  local at, found = depth, paths_of(module)
+  local entry = stack[at + 1]
+  if not entry then -- of one depth one after the other
+    entry = { place = Place() }
+    stack[at + 1] = entry
+  end
+  entry.module, entry.path, entry.prefix = module, found.path, found.prefix
   depth = at + 1
-  stack[depth] = entry
-  if M.heard then M.heard(entry.path, module, ...) end
-  local range = C.rg_range_begin(entry.path, 1, before)
-  return finish(at, range, before, xpcall(f, guard.handler, module, ...))
+  if M.heard then M.heard(found.path, module, ...) end
+  local range = C.rg_range_begin(found.path, 1, entry.place)
+  return finish(at, range, entry, xpcall(f, guard.handler, module, ...))
 end
 
 --- A state: a range with a name (ridge.state); the entry's `name`.  With `module` it is the path of
 --- a part of a module.
 M.RANGE = {
   on = function(entry)
-    entry.before = entry.before or ffi.new 'rg_place'
+    entry.before = entry.before or Place()
     if entry.module and M.heard then M.heard(entry.name, nil) end
     entry.range = C.rg_range_begin(entry.name, entry.module and 1 or 0, entry.before)
   end,
   off = function(entry) C.rg_range_end(entry.range, entry.before) end,
 }
+
+local function ended(range, place, ok, ...)
+  C.rg_range_end(range, place)
+  if not ok then error((...), 0) end
+  return ...
+end
 
 --- Call a function in a section with a name, where somebody wants to know of it.
 ---@param name string data_loading, forward, loss_computation, backward, optimizer_step
@@ -109,7 +143,9 @@ M.RANGE = {
 ---@return any what f returns
 function M.section(name, f, ...)
   if not M.on then return f(...) end
-  return state.with(M.RANGE, { name = name }, f, ...)
+  local place = Place()
+  local range = C.rg_range_begin(name, 0, place)
+  return ended(range, place, pcall(f, ...))
 end
 
 return M

@@ -1,0 +1,105 @@
+-- SPDX-License-Identifier: MIT
+-- What a profile costs what it looks at: an event, in replays of a plan of small steps, and a
+-- training step of a network that learns digits (784-128-10, batch 64), with what ridge.profile
+-- turns on and without it, in turn. Processor time of one thread, so that other programs matter
+-- little.
+--
+--     taskset -c 0 ./ridge scripts/profile_cost.lua
+
+local ffi = require 'ffi'
+local ridge = require 'ridge'
+local recording = require 'ridge.profile.recording'
+local ring = require 'ridge.ring'
+
+ffi.cdef 'struct cost_time { long s, ns; }; int clock_gettime(int clock, struct cost_time *t);'
+
+local THREAD = 3 -- CLOCK_THREAD_CPUTIME_ID
+local t = ffi.new 'struct cost_time'
+
+local function cpu_ns()
+  ffi.C.clock_gettime(THREAD, t)
+  return tonumber(t.s) * 1e9 + tonumber(t.ns)
+end
+
+local function quartiles(list)
+  table.sort(list)
+  return list[math.ceil(#list / 4)], list[math.ceil(#list / 2)], list[math.ceil(3 * #list / 4)]
+end
+
+local function timed(f, n)
+  local before = cpu_ns()
+  for _ = 1, n do f() end
+  return (cpu_ns() - before) / n
+end
+
+-- Pairs of blocks, one with and one without, which of them comes first in turn.
+local function pairs_of(f, n, rounds, on, off)
+  local with, without, difference, ratio = {}, {}, {}, {}
+  timed(f, n)
+  for k = 1, rounds do
+    local a, b
+    if k % 2 == 0 then b = timed(f, n) end
+    on()
+    a = timed(f, n)
+    off()
+    if k % 2 == 1 then b = timed(f, n) end
+    with[k], without[k], difference[k], ratio[k] = a, b, a - b, a / b
+  end
+  return with, without, difference, ratio
+end
+
+ridge.backend.set_threads(1)
+
+-- -- An event ------------------------------------------------------------------------------------
+
+local STEPS = 200
+local x = ridge.ones(1)
+local plan = ridge.graph(function()
+  local y = x
+  for _ = 1, STEPS do y = -y end
+  return y
+end):plan()
+local reader = ring.open('step', 1024)
+reader:hear(false)
+local _, without, difference = pairs_of(function() plan:run(10) end, 10, 200,
+  function() reader:hear(true) end, function() reader:hear(false) end)
+reader:close()
+local first, middle, last = quartiles(difference)
+local _, alone = quartiles(without)
+print(('a step of a plan takes %.1f ns, an event of it %.1f ns more (quartiles %.1f .. %.1f)')
+  :format(alone / STEPS / 10, middle / STEPS / 10, first / STEPS / 10, last / STEPS / 10))
+
+-- -- A training step -----------------------------------------------------------------------------
+
+local nn = ridge.nn
+local net = nn.Sequential(nn.Linear(784, 128, { seed = 1 }), nn.ReLU(),
+  nn.Linear(128, 10, { seed = 2 }))
+local optimizer = ridge.optim.SGD(net, { lr = 1e-3 })
+local images, labels = ridge.randn(64, 784), ridge.zeros(64, { dtype = 'i64' })
+
+local function step()
+  optimizer:zero_grad()
+  nn.cross_entropy(net(images), labels):backward()
+  optimizer:step()
+end
+
+local host = package.loaded['ridge.host']
+local hearing = { kinds = 'op step plan range copy wait', capacity = ring.fitting(48 * 2 ^ 20),
+  hears = true }
+local sampling = { host = host, text = '', wanted = true }
+for _ = 1, 200 do step() end
+local with
+with, without, difference, last = pairs_of(step, 20, 300, function()
+  recording.HEARING.on(hearing)
+  recording.SAMPLING.on(sampling)
+end, function()
+  recording.SAMPLING.off(sampling)
+  recording.HEARING.off(hearing)
+  sampling.text = ''
+end)
+local _, on_ns = quartiles(with)
+local _, off_ns = quartiles(without)
+local low, ratio, high = quartiles(last)
+print(('a training step takes %.1f us, %.1f us with a profile: %.2f %% more (quartiles %.2f .. '
+  .. '%.2f %%)'):format(off_ns / 1e3, on_ns / 1e3, 100 * (ratio - 1), 100 * (low - 1),
+  100 * (high - 1)))
