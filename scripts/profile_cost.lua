@@ -88,8 +88,22 @@ local hearing = { kinds = 'op step plan range copy wait', capacity = ring.fittin
   hears = true }
 local sampling = { host = host, text = '', wanted = true }
 for _ = 1, 200 do step() end
-local with
-with, without, difference, last = pairs_of(step, 20, 300, function()
+
+local function report(what, with, alone_ns, ratio)
+  local _, on_ns = quartiles(with)
+  local _, off_ns = quartiles(alone_ns)
+  local low, half, high = quartiles(ratio)
+  print(('a training step takes %.1f us, %.1f us with %s: %.2f %% more (quartiles %.2f .. %.2f %%)')
+    :format(off_ns / 1e3, on_ns / 1e3, what, 100 * (half - 1), 100 * (low - 1), 100 * (high - 1)))
+end
+
+local with, ratio
+with, without, _, ratio = pairs_of(step, 20, 400, function() recording.HEARING.on(hearing) end,
+  function() recording.HEARING.off(hearing) end)
+report('events', with, without, ratio)
+
+-- The sampler of lines has compiled Lua thrown away when it begins and ends: blocks are long.
+with, without, _, ratio = pairs_of(step, 1000, 12, function()
   recording.HEARING.on(hearing)
   recording.SAMPLING.on(sampling)
 end, function()
@@ -97,9 +111,4 @@ end, function()
   recording.HEARING.off(hearing)
   sampling.text = ''
 end)
-local _, on_ns = quartiles(with)
-local _, off_ns = quartiles(without)
-local low, ratio, high = quartiles(last)
-print(('a training step takes %.1f us, %.1f us with a profile: %.2f %% more (quartiles %.2f .. '
-  .. '%.2f %%)'):format(off_ns / 1e3, on_ns / 1e3, 100 * (ratio - 1), 100 * (low - 1),
-  100 * (high - 1)))
+report('events and lines', with, without, ratio)

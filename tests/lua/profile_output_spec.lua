@@ -189,6 +189,11 @@ describe('a flame graph', function()
     local boxes = parse(text)
     assert.is_true(#boxes > 8)
     assert.is_nil(text:find('<script', 1, true))
+    for _, a in ipairs(boxes) do -- beside each other
+      for _, b in ipairs(boxes) do
+        assert.is_true(a == b or a.y ~= b.y or a.x + a.w <= b.x + 0.02 or b.x + b.w <= a.x + 0.02)
+      end
+    end
     local bottom = boxes[1]
     for i = 2, #boxes do
       local box, below = boxes[i], nil
