@@ -248,7 +248,7 @@ describe('what can be typed', function()
   it('at the prompt', function()
     local lines = {}
     for line in block_with('>> x = '):gmatch '>> ([^\n]+)' do lines[#lines + 1] = line end
-    assert.equal(12, #lines)
+    assert.equal(13, #lines)
     assert.matches('ridge%.capture%(', prompt(lines))
   end)
 
