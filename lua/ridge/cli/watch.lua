@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: MIT
---- `ridge watch`: a sweep of another process as it fills in.
+--- `ridge watch`: a sweep of another process as it fills in, or a run as it goes on.
 
 local stored = require 'ridge.cli.stored'
 local plain = require 'ridge.plain'
 
 local M = {}
 
-M.summary = 'a sweep while it runs: ridge watch widths'
-M.usage = 'ridge watch SWEEP [-x COLUMN] [-y COLUMN] [-z COLUMN] [--once] [--db FILE]'
+M.summary = 'a sweep or a run while it goes on: ridge watch widths'
+M.usage = 'ridge watch SWEEP|FOLDER [-x COLUMN] [-y COLUMN] [-z COLUMN] [--once] [--db FILE]'
 
 local SPEC = {
   about = [[
@@ -15,8 +15,11 @@ In a terminal: how far the sweep is, what failed, and its map filling in, until 
 Anywhere else: a line each time something changed. Only reads; the sweep does not notice.
 
     ridge watch widths
-    ridge watch widths --once                 # one look, and exit]],
-  rest = 'SWEEP', most = 1,
+    ridge watch widths --once                 # one look, and exit
+    ridge watch runs/one                      # a run that writes event files: ridge.monitor
+
+Of a run: its step, losses, rate, memory, how busy the machine is, what is left, and its curves.]],
+  rest = 'SWEEP|FOLDER', most = 1,
   { 'x', '', 'column across', short = 'x' },
   { 'y', '', 'column upwards', short = 'y' },
   { 'z', '', 'column that colours', short = 'z' },
@@ -76,18 +79,67 @@ local function in_lines(st, sweep, opt)
   end
 end
 
+-- A run: its screen in a terminal, else a line each time that something came.
+local function watch_run(run, opt, terminal)
+  local progress, sleep = require 'ridge.sweep.progress', require('ridge.store.clock').sleep
+  local height, changed = 0, run:look()
+  repeat
+    if terminal then
+      local lines = run:screen(progress.size(1))
+      io.stdout:write(height > 0 and ('\27[%dA'):format(height) or '', '\27[J',
+        table.concat(lines, '\n'), '\n')
+      height = #lines
+    elseif changed then
+      plain.print(run:text(), '\n')
+    end
+    io.stdout:flush()
+    if opt.once or run.over then return 0 end
+    if require('ridge').stopping() then return 130 end
+    sleep(opt.every)
+    changed = run:look()
+  until false
+end
+
+-- What a word names: a folder of a run, where it is one; nil.
+local function run_of(word)
+  local run = require('ridge.monitor.live').open(word)
+  if run or not word:find '/' then return run end
+  require('ridge.blame').raise(('watch: there is no event file in %s'):format(word), 'EARG')
+end
+
+local function as_run(opt, word, terminal)
+  local run = run_of(word)
+  if not run then return nil end
+  local ok, status = pcall(watch_run, run, opt, terminal)
+  run:close()
+  if not ok then error(status, 0) end
+  return status
+end
+
+local function watch_sweep(st, name, opt)
+  local sweep = require('ridge.store.query').sweep(st, name)
+  local terminal = require('ridge.host').is_terminal(1)
+  local depth = require('ridge.plot.terminal').depth(terminal)
+  if terminal then return in_terminal(st, sweep, opt, depth) end
+  return in_lines(st, sweep, opt)
+end
+
 --- Watch.
 ---@param argv string[]
 ---@return integer status
 function M.main(argv)
-  return stored.run('watch', SPEC, argv, 'read', function(opt, rest, st)
+  return stored.run('watch', SPEC, argv, nil, function(opt, rest)
     if not rest[1] then
       return stored.fail('watch', 'a sweep is missing; ridge sweeps lists them')
     end
-    local sweep = require('ridge.store.query').sweep(st, rest[1])
-    local depth = require('ridge.plot.terminal').depth(require('ridge.host').is_terminal(1))
-    if require('ridge.host').is_terminal(1) then return in_terminal(st, sweep, opt, depth) end
-    return in_lines(st, sweep, opt)
+    local status = as_run(opt, rest[1], require('ridge.host').is_terminal(1))
+    if status then return status end
+    local store = require 'ridge.store'
+    local st = store.open(opt.db ~= '' and opt.db or store.default_path(), 'read')
+    local ok, result = pcall(watch_sweep, st, rest[1], opt)
+    st:close()
+    if not ok then error(result, 0) end
+    return result
   end)
 end
 

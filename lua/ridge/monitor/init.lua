@@ -21,6 +21,7 @@ local SPEC = {
     doc = 'seconds between two readings of how busy devices are' },
   keep = { 'integer', default = 100000, min = 1, doc = 'rows of the history, the last ones' },
   tensorboard = { 'string', doc = 'folder of an event file: runs/performance_optimization' },
+  total = { 'integer', min = 1, doc = 'steps that there will be: ridge watch tells what is left' },
   trainer = { 'table', doc = 'a trainer whose status is told' },
   say = { 'function', doc = 'called with what cannot be written; it goes to stderr when left out' },
 }
@@ -28,7 +29,8 @@ local SPEC = {
 local function now() return tonumber(C.rg_clock_ns()) / 1e9 end
 
 --- Begin.
----@param opts table|nil { device =, every = 1, keep =, tensorboard = folder, trainer =, say = }
+---@param opts table|nil { device =, every = 1, keep =, tensorboard = folder, total =, trainer =,
+---  say = }
 -- >> m = ridge.monitor()
 -- >> m:record({ custom_metric = 0.95, training_loss = 0.123 }, 100)
 -- >> m:summary().metrics.custom_metric.last
@@ -81,6 +83,23 @@ local function add_to(sums, name, value, step)
   end
 end
 
+local function scalar(self, tag, value, step)
+  if value then write(self, self.writer and self.writer.scalar, tag, value, step) end
+end
+
+-- What was read of devices, for TensorBoard and for ridge watch.
+local function write_usage(self)
+  local step = self.at_step or self.steps
+  scalar(self, 'system/memory_mb', memory.stats(self.options.device).live / 2 ^ 20, step)
+  scalar(self, 'system/cpu_percent', self.busy.cpu_percent, step)
+  scalar(self, 'system/process_percent', self.busy.process_percent, step)
+  for name, gpu in pairs(self.busy.gpus) do
+    for _, what in ipairs { 'percent', 'celsius', 'clock_mhz' } do
+      scalar(self, ('system/%s/%s'):format(name, what), gpu[what], step)
+    end
+  end
+end
+
 -- Read how busy devices are where that was long ago: between two pieces of work.
 local function look(self)
   local at = now()
@@ -91,6 +110,7 @@ local function look(self)
   for name, gpu in pairs(self.busy.gpus) do
     if gpu.percent then add_to(self.sums, name .. '_percent', gpu.percent) end
   end
+  write_usage(self)
 end
 
 local OWN = { step = true, seconds = true }
@@ -134,8 +154,8 @@ function Monitor:record(metrics, at)
     self.first = self.first + 1
   end
   table.sort(names)
-  for _, name in ipairs(names) do write(self, self.writer and self.writer.scalar, name,
-    metrics[name], row.step) end
+  self.at_step = row.step
+  for _, name in ipairs(names) do scalar(self, name, metrics[name], row.step) end
   look(self)
   return self
 end
@@ -148,7 +168,10 @@ end
 local function stepped(self, began, ...)
   local s = now() - began
   took(self, s)
-  write(self, self.writer and self.writer.scalar, 'step_time', s, self.steps)
+  self.at_step = self.steps
+  scalar(self, 'step_time', s, self.steps)
+  local total = self.options.total
+  scalar(self, 'progress', total and math.min(1, self.steps / total), self.steps)
   look(self) -- behind the clock's second reading
   return ...
 end
@@ -182,6 +205,9 @@ function Monitor:epoch(trainer, row)
   local step = #trainer.curve > 0 and trainer.curve[#trainer.curve].step or self.steps
   self:record({ epoch_loss = row.loss, val_loss = row.val_loss, accuracy = row.accuracy,
     rows_per_s = row.rows_per_s, peak_memory_mb = row.peak_bytes / 2 ^ 20, lr = row.lr }, step)
+  local running = trainer.running
+  scalar(self, 'epoch', row.epoch, step)
+  scalar(self, 'progress', running and running.epochs and row.epoch / running.epochs, step)
   return self
 end
 
@@ -319,13 +345,17 @@ end
 
 Monitor.__tostring = function(self) return self:report() end
 
---- Write what the event file still waits for, and close it; the history stays.
+--- Write what the event file still waits for, and that the run has ended, and close the file; the
+--- history stays.
 -- Raises EIO where it cannot be written; then it may be tried again.
 function Monitor:close()
-  if self.writer then
-    self.writer:close()
-    self.failed = nil
+  if not self.writer or not self.writer.file.fd then return end
+  if not self.told_end then
+    self.told_end = true
+    write(self, self.writer.ended)
   end
+  self.writer:close()
+  self.failed = nil
 end
 
 M.Monitor = Monitor

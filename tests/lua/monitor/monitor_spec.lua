@@ -203,7 +203,7 @@ end)
 
 describe('how busy the machine is (F160)', function()
   it('is read between pieces of work, as often as it is wanted', function()
-    local m, reads = ridge.monitor { every = 0.2 }, 0
+    local m, reads, began = ridge.monitor { every = 0.2 }, 0, ridge.clock()
     local real = usage.read
     local inside, within = false, false
     usage.read = function(before) -- luacheck: ignore 122
@@ -219,9 +219,9 @@ describe('how busy the machine is (F160)', function()
     end
     usage.read = real -- luacheck: ignore 122
     assert.is_false(within)
-    assert.is_true(reads >= 1 and reads <= 5, reads)
+    assert.is_true(reads >= 1 and reads <= (ridge.clock() - began) / 0.2, reads)
     local s = m:summary()
-    assert.is_true(s.process_percent > 10 and s.process_percent <= 100, s.process_percent)
+    assert.is_true(s.process_percent > 1 and s.process_percent <= 100, s.process_percent)
     assert.is_true(s.cpu_percent >= 0 and s.cpu_percent <= 100)
     assert.is_truthy(s.metrics.cpu_percent)
     assert.matches('processors %d+ %%, by this process %d+ %%', m:report())
