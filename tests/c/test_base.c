@@ -234,8 +234,55 @@ static void test_machine(const char *path)
     is_int(isa_under(path, words[level]), level < top ? level : top,
            "RIDGE_ISA never goes above the machine");
   }
+#ifdef __x86_64__
+  bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+
+  is_int(top,
+         m->has_amx_bf16      ? RG_ISA_AMX
+         : m->has_avx512_bf16 ? RG_ISA_AVX512_BF16
+         : avx2 && avx512     ? RG_ISA_AVX512
+         : avx2               ? RG_ISA_AVX2
+                              : RG_ISA_BASE,
+         "the level is the highest that the processor has");
+#else
+  is_int(top, RG_ISA_BASE, "of other processors there is one level");
+#endif
   ok(top < RG_ISA_AVX512_BF16 || m->has_avx512_bf16, "the level of bf16 has its instructions");
   ok(top < RG_ISA_AMX || m->has_amx_bf16, "and so has AMX");
+}
+
+/* -- Texts ----------------------------------------------------------------------- */
+
+/* In a process of its own: kept texts stay.  4 MiB of them, or 16384, and no more. */
+static int keep_texts(int32_t last)
+{
+  size_t most = (size_t)1 << 22;
+  char *large = malloc(most + 1);
+  char text[16];
+  const char *first;
+  int32_t n = 1;
+
+  memset(large, 'x', most);
+  large[most] = '\0';
+  if (rg_text_keep(large) != NULL) return 1; /* a byte more than there is room for */
+  first = rg_text_keep("first");
+  large[most - sizeof("first")] = '\0';
+  if (last == 0) {
+    /* the room that is left, and one byte more */
+    if (rg_text_keep(large) != NULL || rg_text_keep(large + 1) == NULL) return 2;
+    return rg_text_keep("") != NULL ? 3 : rg_text_keep("first") != first ? 4 : 0;
+  }
+  for (int32_t i = 0; i < 20000; i++) {
+    (void)snprintf(text, sizeof(text), "%d", i);
+    const char *kept = rg_text_keep(text);
+    if (kept != NULL && (kept == text || strcmp(kept, text) != 0)) return 5;
+    n += kept != NULL;
+  }
+  if (n != last || first == NULL || rg_text_keep("first") != first) return 6;
+  free(large);
+  return 0;
 }
 
 /* -- Threads --------------------------------------------------------------------- */
@@ -358,11 +405,16 @@ int main(int argc, char **argv)
   if (argc > 1 && strcmp(argv[1], "seed") == 0) {
     return (int)(rg_generator_seed(rg_generator_default()) >> 45);
   }
+  if (argc > 1 && strncmp(argv[1], "texts", 5) == 0) {
+    return keep_texts(argv[1][5] == 'b' ? 0 : 1 << 14);
+  }
   path[n > 0 ? n : 0] = 0;
   test_status();
   test_philox();
   test_streams();
   test_machine(path);
+  is_int(answer(path, "texts"), 0, "16384 texts are kept, once each");
+  is_int(answer(path, "textsb"), 0, "or 4 MiB of them");
   test_threads();
   test_affinity(path);
   test_first_seed(path);

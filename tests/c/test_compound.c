@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "tap.h"
+#include "tensor/tensor.h"
 
 #include <malloc.h>
 
@@ -203,6 +204,37 @@ static rg_status lstm_of(const rg_tensor *x, const rg_tensor *h, const rg_tensor
   return rg_recurrent(x, h, NULL, wx, bx, w, NULL, RG_CELL_LSTM, 0, out, out + 1, out + 2);
 }
 
+/* Each tensor with a number for each channel: of another length, or one, or of another rank. */
+static void test_channels(rg_tensor **out)
+{
+  static const char *const of[] = { "weight", "bias", "running variance" };
+  const rg_batch_norm_options o = { .eps = 1e-5, .momentum = 0.1, .axis = 1, .batch = 1 };
+  rg_tensor *bad[] = { DRAWN(CHANNELS + 1), DRAWN(1), DRAWN(1, CHANNELS) };
+  char words[96];
+
+  for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+    char text[64];
+
+    (void)rg_tensor_text(bad[i], text, sizeof(text));
+    for (int k = 0; k < 3; k++) {
+      rg_tensor *given[] = { one, one, var };
+
+      given[k] = bad[i];
+      (void)snprintf(words, sizeof(words), "batch_norm: the %s is %s, wanted [4]", of[k], text);
+      says(rg_batch_norm(image, given[0], given[1], mean, given[2], &o, out), RG_ESHAPE, words);
+      (void)snprintf(words, sizeof(words), "group_norm: the %s is %s, wanted [4]", of[k], text);
+      if (k < 2) {
+        says(rg_group_norm(image, given[0], given[1], 2, 1e-5, out), RG_ESHAPE, words);
+      }
+    }
+  }
+  says(rg_batch_norm(image, one, one, bad[2], var, &o, out), RG_ESHAPE,
+       "batch_norm: the running mean is f32[1,4], wanted [4]");
+  for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+    rg_tensor_release(bad[i]);
+  }
+}
+
 static void test_refusals(void)
 {
   rg_tensor *out[3] = { NULL };
@@ -214,6 +246,7 @@ static void test_refusals(void)
   says(rg_group_norm(image, one, one, 3, 0, out), RG_ESHAPE, "do not fall into 3 groups");
   says(rg_group_norm(image, table, NULL, 2, 0, out), RG_ESHAPE,
        "the weight is f32[2,6], wanted [4]");
+  test_channels(out);
   says(rg_group_norm(NULL, NULL, NULL, 2, 0, out), RG_EARG, "a tensor is expected");
   says(rg_batch_norm(image, NULL, NULL, mean, var, &norm, out), RG_ESHAPE, "4 channels on axis 3");
   norm.axis = 1;

@@ -56,6 +56,13 @@ static void die_after_the_end(void)
   die_of_null();
 }
 
+/* Notes that ended and began again. */
+static void die_after_another_begin(void)
+{
+  if (rg_crash_note(-1, 0) != RG_OK || rg_crash_note(fd, AT) != RG_OK) exit(3);
+  die_of_null();
+}
+
 /* A mapped file that became shorter, read by who expects it, is no death; then a real one. */
 static void touch(void *page)
 {
@@ -93,6 +100,7 @@ static int child(void (*die)(void), char *note, size_t size)
   waitpid(pid, &how, 0);
   const ssize_t n = pread(fd, note, size - 1, AT);
   note[n > 0 ? n : 0] = '\0';
+  ok(n <= 0 || n == 10, "of a note's length");
   return WIFSIGNALED(how) ? WTERMSIG(how) : -1;
 }
 
@@ -113,6 +121,8 @@ int main(void)
   ok(note[0] == '\0', "and leaves nothing");
   is_int(child(die_after_the_end, note, sizeof note), SIGSEGV, "after the end a bad pointer kills");
   ok(note[0] == '\0', "without a note");
+  is_int(child(die_after_another_begin, note, sizeof note), SIGSEGV, "after another begin");
+  ok(strcmp(note, "signal 11\n") == 0, "with a note");
   is_int(child(die_after_a_guard, note, sizeof note), SIGBUS, "a guarded fault does not kill");
   ok(strcmp(note, "signal 07\n") == 0, "an unguarded one does, and leaves a note");
   is_status(rg_crash_note(fd, -1), RG_EARG, "a negative offset is refused");

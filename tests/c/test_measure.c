@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <sys/personality.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -205,6 +206,34 @@ static void test_host_v1(void)
   close_to(facts.quota_cpus, 2, 0, "quota over period");
   is_status(rg_host_counters_from(root, &counters), RG_OK, "counters under version 1");
   close_to(counters.throttled_ns, 70, 0, "throttled time is in nanoseconds there");
+}
+
+/* Every fact that is yes or no, the other way round. */
+static void test_host_otherwise(void)
+{
+  rg_host_facts facts;
+
+  put("/sys/devices/system/cpu/intel_pstate/no_turbo", "0\n");
+  put("/sys/devices/system/cpu/smt/active", "0\n");
+  put("/proc/sys/kernel/randomize_va_space", "0\n");
+  put("/proc/self/status", "Name:\tx\nTracerPid:\t0\n");
+  put("/sys/class/power_supply/AC/online", "1\n");
+  put("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+  put("/sys/fs/cgroup/cpu,cpuacct/docker/77/cpu.cfs_quota_us", "-1\n");
+  is_status(rg_host_facts_from(root, &facts), RG_OK, "facts of another laptop");
+  is_int(facts.turbo, 1, "turbo is on");
+  is_int(facts.smt, 0, "no core is shared");
+  is_int(facts.aslr, 0, "addresses are the same each time");
+  is_int(facts.debugger, 0, "nobody holds us");
+  is_int(facts.on_battery, 0, "mains are online");
+  ok(strcmp(facts.thp, "never") == 0, "no huge pages");
+  ok(isinf(facts.quota_cpus), "-1 is no quota, on every level");
+  put("/proc/sys/kernel/randomize_va_space", "2\n");
+  put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "300000\n");
+  put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "0\n");
+  is_status(rg_host_facts_from(root, &facts), RG_OK, "and once more");
+  ok((personality(0xffffffff) & ADDR_NO_RANDOMIZE) != 0 || facts.aslr == 2, "addresses differ");
+  ok(isinf(facts.quota_cpus), "a period of 0 says nothing");
 }
 
 static void test_nothing(void)
@@ -444,6 +473,7 @@ int main(void)
   if (ok(mkdtemp(root) != NULL, "a folder for the made-up host")) {
     test_host_v2();
     test_host_v1();
+    test_host_otherwise();
     remove_tree();
   }
   test_nothing();

@@ -85,7 +85,12 @@ static void test_channel(void)
   char text[256];
   int64_t got;
   const char *const extra[] = { "RIDGE_TEST_WORD=two words", "PATH=/bin:/usr/bin", NULL };
-  rg_process *process = shell("read line <&3; echo \"$line, $RIDGE_TEST_WORD\" >&3; "
+
+  (void)setenv("RIDGE_TEST_WORD", "another", 1);
+  (void)setenv("RIDGE_TEST_WORDS", "more", 1);
+  (void)setenv("RIDGE_TEST", "less", 1);
+  rg_process *process = shell("read line <&3; echo \"$line, $RIDGE_TEST_WORD, "
+                              "$RIDGE_TEST_WORDS, $RIDGE_TEST\" >&3; "
                               "test -z \"$(cat)\" && env | grep -c ^PATH= >&3",
                               extra);
 
@@ -95,8 +100,8 @@ static void test_channel(void)
   is_int(got, -1, "in a millisecond");
   is_status(rg_channel_send(fd, "hello\n", 6), RG_OK, "a line goes there");
   ok(receive_all(process, text, 256) > 0, "lines come back");
-  ok(strcmp(text, "hello, two words\n1\n") == 0,
-     "with the variable; standard input is empty; a variable replaces the one of its name");
+  ok(strcmp(text, "hello, two words, more, less\n1\n") == 0,
+     "with the variable; standard input is empty; a variable replaces the one of its name alone");
   is_status(rg_channel_send(fd, "hello\n", 6), RG_EIO, "nobody listens any more");
   rg_process_release(process);
 

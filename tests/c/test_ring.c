@@ -414,6 +414,36 @@ static void test_shapes(void)
   rg_tensor_release(y);
 }
 
+/* As many tensors as a text names, of as many axes as there may be. */
+static void test_long_shapes(void)
+{
+  const int64_t size = 100;
+  const int64_t shape[8] = { 0, size, size, size, size, size, size, size };
+  const rg_tensor *many[17];
+  rg_tensor *x = NULL;
+  rg_tensor *y = NULL;
+  rg_happening e = { 0 };
+  int32_t reader = opened(OP, 0, 100);
+  const char *text;
+  int n = 0;
+
+  is_status(rg_empty(RG_BF16, RG_CPU, shape, 8, &x), RG_OK, "a tensor of eight axes");
+  for (int i = 0; i < 17; i++) {
+    many[i] = x;
+  }
+  is_status(rg_concat(many, 17, 0, &y), RG_OK, "a call of seventeen");
+  (void)read_all(reader, &e);
+  text = rg_shapes_text(e.shapes);
+  for (const char *at = text; (at = strstr(at, "bf16[0,100,")) != NULL; at++) {
+    n++;
+  }
+  is_int(n, 16, "fifteen of them and what comes of it are named");
+  ok(strstr(text, " and 2 more -> bf16[0,") != NULL, "and that there are two more");
+  rg_reader_close(reader);
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+}
+
 /* What ran a product is told of a call that is captured, of one that is not, and of its step. */
 static void test_paths(void)
 {
@@ -461,6 +491,7 @@ int main(void)
   test_first_step();
   test_memory();
   test_shapes();
+  test_long_shapes();
   test_paths();
   return done();
 }
