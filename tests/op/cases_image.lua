@@ -261,4 +261,95 @@ return function(M)
     large = { LARGE },
     bad = { { { { 2, 3, 2, 2 } }, { 'f32' }, { size = { 2, 2 }, rows = 9, columns = 4 }, ESHAPE } },
   }
+
+  -- -- What is refused: each condition once, for rows and for columns ---------------------------
+
+  local HUGE = 2 ^ 30 + 1
+  local function refuse(name, shapes, args, status, dtypes)
+    local types = dtypes or {}
+    for i = #types + 1, #shapes do types[i] = 'f32' end
+    table.insert(cases[name].bad, { shapes, types, args, status })
+  end
+  local X, W = { 2, 3, 5, 7 }, { 4, 3, 3, 2 }
+  for _, each in ipairs { { X, W, 'conv2d', {} },
+    { { 2, 4, 3, 6 }, W, 'conv2d_back_data', { rows = 5, columns = 7 } },
+    { X, { 2, 4, 3, 6 }, 'conv2d_back_weight', { rows = 3, columns = 2 } } } do
+    local function option(more)
+      refuse(each[3], { each[1], each[2] }, merged(each[4], more), EARG)
+    end
+    for _, pair in ipairs { { -1, 1 }, { 1, -1 }, { HUGE, 1 }, { 1, HUGE } } do
+      option { stride = pair }
+      option { dilation = pair }
+    end
+    for i = 1, 4 do
+      for _, n in ipairs { -1, HUGE } do
+        local pad = { 0, 0, 0, 0 }
+        pad[i] = n
+        option { pad = pad }
+      end
+    end
+    option { groups = -1 }
+    option { groups = HUGE }
+  end
+  for _, w in ipairs { { 4, 3, 6, 2 }, { 4, 3, 3, 8 }, { 4, 3, 0, 2 }, { 4, 3, 3, 0 },
+    { 0, 3, 3, 2 }, { 4, 2, 3, 2 }, { 4, 3, 3 } } do
+    refuse('conv2d', { X, w }, {}, ESHAPE)
+  end
+  refuse('conv2d', { { 2, 0, 5, 7 }, { 4, 0, 3, 2 } }, {}, ESHAPE)
+  refuse('conv2d', { X, W }, { dilation = { 3, 1 } }, ESHAPE)
+  refuse('conv2d', { X, W }, { dilation = { 1, 7 } }, ESHAPE)
+  refuse('conv2d', { { 2, 3, 5 }, W }, { nhwc = true }, ESHAPE)
+  refuse('conv2d', { X, W, { 4, 1 } }, {}, ESHAPE)
+  refuse('conv2d', { X, W }, {}, EDTYPE, { 'f32', 'u8' })
+  local DY = { 2, 4, 3, 6 }
+  for _, bad in ipairs { { 6, 7 }, { 5, 8 }, { 0, 7 }, { 5, -1 }, { HUGE, 7 }, { 5, HUGE } } do
+    refuse('conv2d_back_data', { DY, W }, { rows = bad[1], columns = bad[2] }, ESHAPE)
+  end
+  for _, shapes in ipairs { { { 2, 4, 3 }, W }, { DY, { 4, 3, 3 } }, { DY, { 5, 3, 3, 2 } },
+    { DY, { 4, 3, 0, 2 } } } do
+    refuse('conv2d_back_data', shapes, { rows = 5, columns = 7 }, ESHAPE)
+  end
+  for _, bad in ipairs { { 2, 2 }, { 3, 3 }, { 0, 2 }, { 3, -1 }, { HUGE, 2 }, { 3, HUGE } } do
+    refuse('conv2d_back_weight', { X, DY }, { rows = bad[1], columns = bad[2] }, ESHAPE)
+  end
+  for _, shapes in ipairs { { { 2, 3, 5 }, DY }, { X, { 2, 4, 3 } }, { { 3, 3, 5, 7 }, DY },
+    { { 2, 0, 5, 7 }, DY }, { X, { 2, 0, 3, 6 } } } do
+    refuse('conv2d_back_weight', shapes, { rows = 3, columns = 2 }, ESHAPE)
+  end
+  refuse('conv2d_back_weight', { X, DY }, { rows = 3, columns = 2, groups = 2 }, ESHAPE)
+  refuse('conv2d_back_weight', { X, DY }, { rows = 3, columns = 2, groups = 3 }, ESHAPE)
+
+  local BACK = { rows = 5, columns = 8, shape = { 2, 3, 2, 4 } }
+  for _, each in ipairs { { 'max_pool2d', { 2, 3, 5, 8 }, {} }, { 'avg_pool2d_back', { 2, 3, 2, 4 },
+    BACK }, { 'max_pool2d_back', { 2, 3, 2, 4 }, merged(BACK, { wrong = true }) } } do
+    local function option(more)
+      refuse(each[1], { each[2] }, merged(merged(each[3], { size = { 2, 2 } }), more), EARG)
+    end
+    for _, pair in ipairs { { -1, 1 }, { 1, -1 }, { HUGE, 1 }, { 1, HUGE } } do
+      option { size = pair }
+      option { size = { 2, 2 }, stride = pair }
+    end
+    for i = 1, 4 do
+      for _, n in ipairs { -1, 2 } do
+        local pad = { 0, 0, 0, 0 }
+        pad[i] = n
+        option { pad = pad }
+      end
+    end
+  end
+  refuse('max_pool2d', { { 2, 3, 4, 4 } }, { size = { 2, 5 } }, ESHAPE)
+  refuse('max_pool2d', { { 2, 3, 4, 0 } }, { size = { 2, 2 }, pad = { 1, 1, 1, 1 } }, ESHAPE)
+  refuse('avg_pool2d_back', { { 2, 3, 2 } }, merged(BACK, { size = { 2, 2 } }), ESHAPE)
+  for _, bad in ipairs { { 6, 8 }, { 5, 10 }, { 0, 8 }, { 5, -1 }, { HUGE, 8 }, { 5, HUGE } } do
+    local args = { size = { 2, 2 }, rows = bad[1], columns = bad[2], wrong = true }
+    refuse('avg_pool2d_back', { { 2, 3, 2, 4 } }, args, ESHAPE)
+    refuse('max_pool2d_back', { { 2, 3, 2, 4 } }, args, ESHAPE)
+  end
+  for _, given in ipairs { { { 2, 3, 8 }, 'i32' }, { { 3, 2, 2, 4 }, 'i32' },
+    { { 2, 3, 4, 2 }, 'i32' }, { { 2, 3, 2, 4 }, 'i64' } } do
+    local zero = {}
+    for i = 1, 48 do zero[i] = 0 end
+    refuse('max_pool2d_back', { { 2, 3, 2, 4 } }, merged(BACK, { size = { 2, 2 },
+      given = tensors.constant(zero, given[1], given[2]) }), ESHAPE)
+  end
 end
