@@ -292,8 +292,13 @@ static void test_events(void)
   int32_t kinds = 1 << RG_EVENT_OP | 1 << RG_EVENT_COPY;
   int32_t reader;
   int64_t at = 0;
+  int64_t opened[2] = { rg_clock_ns(), 0 };
 
+  told[0] = 0;
   is_status(rg_reader_open(kinds, RG_READ_FIRST | RG_READ_AXIS, 2, &reader), RG_OK, "recording");
+  opened[1] = rg_clock_ns();
+  is_told("wait 3 0;set 3 0;mark_wait 3 0;wait 4 0;set 4 0;mark_wait 4 0;",
+          "the axis of a device begins where it has nothing left to do");
   is_status(rg_fill_(here, 1), RG_OK, "a call on the CPU");
   enters(1);
   is_status(rg_tensor_transfer(there, here), RG_OK, "a copy on stream 1");
@@ -309,6 +314,9 @@ static void test_events(void)
   is_status(rg_reader_next(reader, &at, &event), RG_OK, "the second");
   ok(strcmp(event.name, "copy") == 0 && event.device == DEVICE && event.stream == 1, "of stream 1");
   is_int((int64_t)(event.to_ns - event.from_ns + 0.5), 1000, "by the device's clock");
+  /* marks of both devices were set, then the copy's */
+  ok(event.from_ns >= (double)opened[0] + 2000 && event.from_ns <= (double)opened[1] + 2000,
+     "counted from where its axis begins, on the clock of the core");
   is_int((int64_t)(event.device_ns + 0.5), 1000, "and what the device needed");
   is_int((int64_t)event.bytes, rg_tensor_bytes(here), "what was copied");
   is_status(rg_reader_next(reader, &at, &event), RG_OK, "there is no third");

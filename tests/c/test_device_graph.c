@@ -13,6 +13,7 @@
 #include "op/op.h"
 #include "ridge/graph.h"
 #include "ridge/ir.h"
+#include "ridge/ring.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
@@ -33,6 +34,7 @@ static _Atomic bool quiet; /* another thread looks whether it may run */
 static bool notes;         /* between begin and end */
 static bool refuses;       /* a kernel cannot be captured */
 static bool fails;         /* there is nothing to have at the end */
+static bool breaks;        /* a kernel fails */
 static int32_t n_graphs;
 static rg_draw copied[2]; /* the first numbers that went to the device */
 static rg_draw last;      /* of the kernel that drew last */
@@ -130,6 +132,44 @@ static void graph_free(int32_t device, void *graph)
   tell("free");
 }
 
+static void named(const char *name)
+{
+  char text[32];
+
+  (void)snprintf(text, sizeof(text), name != NULL ? "<%s" : ">", name);
+  tell(text);
+}
+
+/* Marks of events, of which nothing is asked but that they are there. */
+static rg_status mark_new(int32_t device, void **mark)
+{
+  (void)device;
+  *mark = calloc(1, 1);
+  return RG_OK;
+}
+
+static void mark_free(int32_t device, void *mark)
+{
+  (void)device;
+  free(mark);
+}
+
+static rg_status mark_at(int32_t device, void *mark)
+{
+  (void)device;
+  (void)mark;
+  return RG_OK;
+}
+
+static rg_status mark_between(int32_t device, void *from, void *to, double *ns)
+{
+  (void)device;
+  (void)from;
+  (void)to;
+  *ns = 1;
+  return RG_OK;
+}
+
 static const rg_driver driver = { .take = take,
                                   .give = give,
                                   .lost = lost,
@@ -137,6 +177,12 @@ static const rg_driver driver = { .take = take,
                                   .wait = wait,
                                   .enter = enter,
                                   .join = join,
+                                  .named = named,
+                                  .mark_new = mark_new,
+                                  .mark_free = mark_free,
+                                  .mark_set = mark_at,
+                                  .mark_wait = mark_at,
+                                  .mark_between = mark_between,
                                   .graph_begin = graph_begin,
                                   .graph_end = graph_end,
                                   .graph_run = graph_run,
@@ -148,7 +194,9 @@ static rg_status k_add(const rg_call *call, rg_tensor *const *out, rg_frame *fra
   (void)out;
   (void)frame;
   tell("add");
-  return notes && refuses ? rg_fail(RG_ENOSUP, "this kernel waits for the host") : RG_OK;
+  return breaks             ? rg_fail(RG_EDEVICE, "it went up in smoke")
+         : notes && refuses ? rg_fail(RG_ENOSUP, "this kernel waits for the host")
+                            : RG_OK;
 }
 
 /* Where a draw begins is in the call, and in a note in the device's memory. */
@@ -453,6 +501,47 @@ static void test_varying(void)
   }
 }
 
+/* Calls are named to the device whether or not anybody reads their events, and one that fails keeps
+** its name only until the next. */
+static void test_names(void)
+{
+  const int32_t op = 1 << RG_EVENT_OP;
+  rg_tensor *x = made();
+  rg_tensor *y = NULL;
+  rg_happening event = { 0 };
+  int32_t reader = -1;
+  int64_t at = 0;
+
+  told[0] = 0;
+  is_int(rg_call_names(1), 0, "names are off");
+  is_int(rg_call_names(1), 1, "and on");
+  for (int heard = 0; heard < 2; heard++) {
+    is_status(heard ? rg_reader_open(op, 0, 8, &reader) : RG_OK, RG_OK,
+              "nobody reads, or one does");
+    is_status(rg_add(x, x, &y), RG_OK, "a call");
+    rg_tensor_release(y);
+    is_told("<add;add;>;", "has a name, which ends");
+    breaks = true;
+    is_status(rg_add(x, x, &y), RG_EDEVICE, "a call that fails");
+    is_told("<add;add;", "has a name");
+    breaks = false;
+    is_status(rg_normal_(x, 0, 1, NULL), RG_OK, "the next call");
+    is_told(">;<normal;normal;>;", "ends it first");
+  }
+  is_status(rg_reader_next(reader, &at, &event), RG_OK, "an event");
+  ok(event.name != NULL && strcmp(event.name, "add") == 0, "of the call");
+  breaks = true;
+  is_status(rg_add(x, x, &y), RG_EDEVICE, "one more that fails");
+  breaks = false;
+  told[0] = 0;
+  is_int(rg_call_names(0), 1, "they were on");
+  is_told(">;", "its name ends with all names");
+  is_status(rg_normal_(x, 0, 1, NULL), RG_OK, "a call");
+  is_told("normal;", "has none");
+  rg_reader_close(reader);
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
   rg_driver_register(DEVICE, &driver);
@@ -464,5 +553,6 @@ int main(void)
   test_draws_refused();
   test_repeats();
   test_varying();
+  test_names();
   return done();
 }
