@@ -24,7 +24,6 @@ static rg_status check_channels(const char *what, const char *name, const rg_ten
   if (y == NULL) {
     return RG_OK;
   }
-  RG_TRY(rg_tensor_check(y, what));
   if (!rg_tensor_shaped(y, &n, 1)) {
     return rg_fail(RG_ESHAPE, "%s: the %s is %s, wanted [%lld]", what, name,
                    rg_tensor_text(y, text, sizeof(text)), (long long)n);

@@ -3,8 +3,10 @@
 ** Streams and events: of the CPU, and of a device whose driver only writes down what it is asked
 ** for, so that it shows who waits for whom.
 */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tap.h"
 #include "op/op.h"
@@ -217,6 +219,30 @@ static void test_turns(void)
   is_told("", "what one stream used alone waits for nobody");
 }
 
+static void *hold_elsewhere(void *stream)
+{
+  *(int32_t *)stream = rg_stream_hold(DEVICE);
+  rg_stream_let_go(DEVICE, *(int32_t *)stream);
+  return NULL;
+}
+
+/* Who holds a stream may make a call in a call; then it is free for others. */
+static void test_held(void)
+{
+  int32_t elsewhere = -1;
+  pthread_t thread;
+
+  alarm(60); /* whoever waits for itself waits for ever */
+  is_int(rg_stream_hold(DEVICE), 0, "a stream is held");
+  is_int(rg_stream_hold(DEVICE), 0, "and by the same thread again");
+  rg_stream_let_go(DEVICE, 0);
+  rg_stream_let_go(DEVICE, 0);
+  pthread_create(&thread, NULL, hold_elsewhere, &elsewhere);
+  pthread_join(thread, NULL);
+  is_int(elsewhere, 0, "and by another one behind it");
+  alarm(0);
+}
+
 static void test_pinned(void)
 {
   rg_tensor *there = made(DEVICE);
@@ -397,6 +423,7 @@ int main(void)
   rg_driver_register(DEVICE, &driver);
   rg_driver_register(ANOTHER, &driver);
   test_turns();
+  test_held();
   test_pinned();
   test_follow();
   test_events();
