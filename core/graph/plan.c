@@ -20,10 +20,11 @@ static bool is_own(const rg_plan *plan, const rg_storage *storage)
 }
 
 /* Freeze a tensor at the step's next place. */
-static rg_tensor *freeze(const rg_plan *plan, step *s, const rg_tensor *x)
+static rg_tensor *freeze(rg_plan *plan, step *s, const rg_tensor *x)
 {
   rg_tensor *copy = &s->tensors[s->n_tensors++];
 
+  plan->pinned = plan->pinned || (x->_flags & RG_TENSOR_PINNED) != 0;
   *copy = rg_tensor_struct(x);
   if (is_own(plan, x->_storage)) {
     rg_storage_hold(x->_storage);
@@ -98,9 +99,6 @@ rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_
   plan->mixed = plan->mixed || !rg_modes_same(&s->modes, &plan->first->modes);
   if (plan->varies == NULL && rg_backend_varies(call->device, call->op, &s->modes)) {
     plan->varies = s;
-  }
-  for (int32_t i = 0; i < s->n_tensors; i++) {
-    plan->pinned = plan->pinned || (s->tensors[i]._flags & RG_TENSOR_PINNED) != 0;
   }
   rg_arena_ran(plan->arena, rg_stream_now(call->device));
   *added = s;

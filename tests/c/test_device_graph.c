@@ -63,11 +63,10 @@ static rg_status copy(int32_t to_device, void *to, int32_t from_device, const vo
                       int64_t bytes, bool behind)
 {
   (void)from_device;
-  (void)behind;
   memcpy(to, from, (size_t)bytes);
   if (to_device == DEVICE) {
     memcpy(copied, from, (size_t)rg_min_i64(bytes, sizeof(copied)));
-    tell("copy");
+    tell(behind ? "copy" : "copy and wait");
   }
   return RG_OK;
 }

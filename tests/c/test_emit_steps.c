@@ -7,6 +7,7 @@
 #include "op/binary.h"
 #include "op/fill.h"
 #include "pass.h"
+#include "ridge/grad.h"
 #include "ridge/graph.h"
 
 #define SHAPE(...) ((const int64_t[]){ __VA_ARGS__ })
@@ -399,6 +400,34 @@ static void test_blame(void)
   }
 }
 
+/* -- The tape ------------------------------------------------------------------------------ */
+
+/* It is told of nothing, whether it is on or not, and is afterwards what it was. */
+static void test_tape(void)
+{
+  for (int32_t on = 0; on < 2; on++) {
+    const rg_dropout_args p = { .p = 0.5 };
+    int32_t x;
+    rg_graph *g = graph(&x);
+    rg_tensor *in = square(1);
+    rg_tensor *out[1] = { NULL };
+    int32_t w = outside(g, RG_VALUE_PARAMETER, "w", 3, 3);
+
+    returned(g, node_of(g, &rg_op_dropout, &w, 1, &p, -1), "");
+    must(rg_require_grad(in, 1));
+    must(rg_ir_bind(g, w, in));
+    const int32_t before = rg_grad_mode(on);
+
+    rg_plan *plan = planned(g, out);
+
+    is_int(rg_grad_mode(before), on, "the tape is on or off as before");
+    ok(!plan->first->call.tracked && plan->first->call.n_out == 1 && !rg_requires_grad(out[0]),
+       "and heard nothing");
+    end(g, plan, out, 1);
+    rg_tensor_release(in);
+  }
+}
+
 /* -- Derived ------------------------------------------------------------------------------- */
 
 /* What a derived node makes is worth packed copies, as a parameter is, and lies where nothing else
@@ -450,6 +479,7 @@ int main(void)
   test_compounds();
   test_modules();
   test_blame();
+  test_tape();
   test_derived();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   return done();

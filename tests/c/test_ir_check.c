@@ -91,6 +91,12 @@ MISTAKE(too_many_hidden, {
   must(rg_ir_output_skip(s->g, producer(s->g, s->dropped)));
 })
 MISTAKE(repeats_behind, second(s)->repeats = rg_ir_n_nodes(s->g))
+MISTAKE(repeats_end, { /* where there is room for no more */
+  while (rg_ir_n_nodes(s->g) < 15) {
+    (void)unary(s->g, &rg_op_neg, s->y);
+  }
+  second(s)->repeats = 16;
+})
 MISTAKE(repeats_before, second(s)->repeats = -2)
 MISTAKE(repeats_other_function, {
   (void)second(s);
@@ -243,6 +249,7 @@ static const mistake mistakes[] = {
     too_few_results },
   { "node 3 (dropout) has 3 results, and its record makes 2", too_many_hidden },
   { "repeats node 10, which does not draw before it", repeats_behind },
+  { "repeats node 16, which does not draw before it", repeats_end },
   { "repeats node -2, which does not draw before it", repeats_before },
   { "is said to draw, and its record does not", repeats_other_function },
   { "output 1 is %11, which no node makes", output_behind },
