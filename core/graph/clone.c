@@ -68,7 +68,7 @@ static void find_bytes(const rg_tensor *x, range *r)
   int64_t end = begin + rg_dtype_bytes(x->_dtype);
 
   for (int32_t i = 0; i < x->_ndim; i++) {
-    end += (rg_max_i64(x->_shape[i], 1) - 1) * x->_stride[i] * rg_dtype_bytes(x->_dtype);
+    end += (x->_shape[i] - 1) * x->_stride[i] * rg_dtype_bytes(x->_dtype);
   }
   end = x->_count > 0 ? end : begin;
   r->begin = r->end == 0 ? begin / 64 * 64 : rg_min_i64(r->begin, begin / 64 * 64);

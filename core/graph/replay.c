@@ -54,7 +54,9 @@ static rg_status derive(step *s)
   for (int32_t i = 0; i < s->call.n_in; i++) {
     const rg_tensor *x = s->call.in[i];
 
-    s->derived_of[i] = x != NULL ? rg_storage_version(x->_storage) : 0;
+    if (x != NULL) {
+      s->derived_of[i] = rg_storage_version(x->_storage);
+    }
   }
   RG_TRY(s->kernel(&s->call, s->out, &s->frame));
   rg_step_wrote(s);
@@ -102,9 +104,7 @@ static rg_status order_tensor(const rg_tensor *x, bool writes)
   if (x == NULL) {
     return RG_OK;
   }
-  if ((x->_flags & RG_TENSOR_PINNED) != 0) {
-    RG_TRY(rg_tensor_arrived(x));
-  }
+  RG_TRY(rg_tensor_arrived(x));
   return rg_tensor_stream_order(x, writes);
 }
 
@@ -132,6 +132,16 @@ static bool steps_are_heard(void)
   return (rg_ring_on & (1u << RG_EVENT_STEP)) != 0;
 }
 
+/* A step of a plan of several devices. */
+static rg_status run_apart(step *s, bool heard, int32_t index)
+{
+  const int32_t stream = rg_stream_hold(s->call.device);
+  rg_status status = heard ? observe_step(s, index) : run_step(s);
+
+  rg_stream_let_go(s->call.device, stream);
+  return status;
+}
+
 /* Inline: a replay of one small step takes tens of nanoseconds. */
 static inline __attribute__((always_inline)) rg_status run_each(rg_plan *plan, bool heard)
 {
@@ -148,13 +158,9 @@ static inline __attribute__((always_inline)) rg_status run_each(rg_plan *plan, b
     if (plan->mixed) {
       (void)rg_modes_enter(&s->modes);
     }
-    const int32_t stream = plan->several ? rg_stream_hold(s->call.device) : 0;
-    rg_status status = heard ? observe_step(s, index) : run_step(s);
-
-    if (plan->several) {
-      rg_stream_let_go(s->call.device, stream);
-    }
-    RG_TRY(status);
+    RG_TRY(plan->several ? run_apart(s, heard, index)
+           : heard       ? observe_step(s, index)
+                         : run_step(s));
     index++;
   }
   return RG_OK;
@@ -212,7 +218,7 @@ static bool is_graph(rg_plan *plan)
 /* Once, where it may be on a device. */
 static rg_status run_held(rg_plan *plan)
 {
-  const int32_t device = plan->device > RG_CPU ? plan->device : RG_CPU; /* each step holds */
+  const int32_t device = (int32_t)rg_max_i64(plan->device, RG_CPU); /* of several each step holds */
   const int32_t stream = rg_stream_hold(device);
   rg_status status = is_graph(plan) ? rg_device_graph_run(plan) : run_steps(plan);
 
@@ -285,30 +291,33 @@ static rg_status refuse_varying(const rg_plan *plan)
       rg_device_name(plan->varies->call.device));
 }
 
+static rg_status replay_behind(rg_plan *plan, int64_t n)
+{
+  RG_TRY(order_streams(plan));
+  return replay(plan, n);
+}
+
 /* As a CUDA graph or step by step, under the modes of the first step, which are mostly those of
 ** all. */
 static rg_status replay_here(rg_plan *plan, int64_t n)
 {
-  int32_t before = 0;
-  rg_status status;
-  bool as_graph = n > 0 && (is_graph(plan) || plan->device_graph.handle != NULL);
+  int32_t before;
 
-  if (as_graph && steps_are_heard()) {
+  if (n == 0) {
+    return RG_OK;
+  }
+  if (!is_graph(plan) && plan->device_graph.handle == NULL) {
+    return replay_behind(plan, n);
+  }
+  if (steps_are_heard()) {
     rg_ring_graph(n);
   }
-  if (as_graph) { /* its stream is not always ours */
-    RG_TRY(rg_stream_enter(plan->device, plan->device_graph.stream, &before));
-  }
-  status = n > 0 ? order_streams(plan) : RG_OK;
-  if (status == RG_OK && n > 0) {
-    status = replay(plan, n);
-  }
-  if (as_graph) {
-    rg_status back = rg_stream_enter(plan->device, before, NULL);
+  /* its stream is not always ours */
+  RG_TRY(rg_stream_enter(plan->device, plan->device_graph.stream, &before));
+  rg_status status = replay_behind(plan, n);
+  rg_status back = rg_stream_enter(plan->device, before, NULL);
 
-    status = status != RG_OK ? status : back;
-  }
-  return status;
+  return status != RG_OK ? status : back;
 }
 
 rg_status rg_plan_replay(rg_plan *plan, int64_t n)

@@ -97,6 +97,35 @@ static rg_status join(int32_t device, int32_t to, uint32_t streams)
   return RG_OK;
 }
 
+static rg_status mark_new(int32_t device, void **mark)
+{
+  (void)device;
+  *mark = calloc(1, 1);
+  return RG_OK;
+}
+
+static void mark_free(int32_t device, void *mark)
+{
+  (void)device;
+  free(mark);
+}
+
+static rg_status mark_done(int32_t device, void *mark)
+{
+  (void)device;
+  (void)mark;
+  return RG_OK;
+}
+
+static rg_status mark_between(int32_t device, void *from, void *to, double *ns)
+{
+  (void)device;
+  (void)from;
+  (void)to;
+  *ns = 1;
+  return RG_OK;
+}
+
 static rg_status graph_begin(int32_t device)
 {
   (void)device;
@@ -139,36 +168,6 @@ static void named(const char *name)
   tell(text);
 }
 
-/* Marks of events, of which nothing is asked but that they are there. */
-static rg_status mark_new(int32_t device, void **mark)
-{
-  (void)device;
-  *mark = calloc(1, 1);
-  return RG_OK;
-}
-
-static void mark_free(int32_t device, void *mark)
-{
-  (void)device;
-  free(mark);
-}
-
-static rg_status mark_at(int32_t device, void *mark)
-{
-  (void)device;
-  (void)mark;
-  return RG_OK;
-}
-
-static rg_status mark_between(int32_t device, void *from, void *to, double *ns)
-{
-  (void)device;
-  (void)from;
-  (void)to;
-  *ns = 1;
-  return RG_OK;
-}
-
 static const rg_driver driver = { .take = take,
                                   .give = give,
                                   .lost = lost,
@@ -179,8 +178,8 @@ static const rg_driver driver = { .take = take,
                                   .named = named,
                                   .mark_new = mark_new,
                                   .mark_free = mark_free,
-                                  .mark_set = mark_at,
-                                  .mark_wait = mark_at,
+                                  .mark_set = mark_done,
+                                  .mark_wait = mark_done,
                                   .mark_between = mark_between,
                                   .graph_begin = graph_begin,
                                   .graph_end = graph_end,
@@ -462,6 +461,28 @@ static void test_repeats(void)
   rg_tensor_release(x);
 }
 
+/* While somebody hears steps they go one by one, on the stream of the CUDA graph and with numbers of
+** their own; then it runs again. */
+static void test_heard(void)
+{
+  for (int32_t draws = 0; draws < 2; draws++) {
+    rg_tensor *x = made();
+    rg_plan *plan = captured(x, draws);
+    int32_t reader = 0;
+
+    replays(plan, 1, draws ? "begin;normal;end;copy;run;" : "begin;add;add;end;run;", "a graph");
+    is_status(rg_stream_enter(DEVICE, 1, NULL), RG_OK, "another stream");
+    is_status(rg_reader_open(1 << RG_EVENT_STEP, 0, 100, &reader), RG_OK, "a reader");
+    replays(plan, 2, draws ? "enter 0;normal;normal;enter 1;" : "enter 0;add;add;add;add;enter 1;",
+            "is steps where they are heard");
+    rg_reader_close(reader);
+    replays(plan, 1, draws ? "enter 0;copy;run;enter 1;" : "enter 0;run;enter 1;", "and one again");
+    is_status(rg_stream_enter(DEVICE, 0, NULL), RG_OK, "back");
+    rg_plan_release(plan);
+    rg_tensor_release(x);
+  }
+}
+
 /* Which step may give other bits, as the error says it; a call that failed is none. */
 static void test_varying(void)
 {
@@ -551,6 +572,7 @@ int main(void)
   test_draws();
   test_draws_refused();
   test_repeats();
+  test_heard();
   test_varying();
   test_names();
   return done();

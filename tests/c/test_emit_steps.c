@@ -9,6 +9,7 @@
 #include "pass.h"
 #include "ridge/grad.h"
 #include "ridge/graph.h"
+#include "ridge/ring.h"
 
 #define SHAPE(...) ((const int64_t[]){ __VA_ARGS__ })
 
@@ -463,6 +464,17 @@ static void test_derived(void)
   ok(plan->workspace != NULL && !plan->prepared && !plan->derives, "nothing has run");
   must(rg_plan_replay(plan, 1));
   ok(plan->prepared && plan->derives && step_at(plan, 0)->derived_is_there, "until the first run");
+  int32_t reader = 0;
+  rg_happening event;
+  int64_t at = 0;
+
+  must(rg_reader_open(1 << RG_EVENT_STEP, 0, 100, &reader));
+  must(rg_plan_replay(plan, 1));
+  for (int32_t i = 1; i < 3; i++) {
+    must(rg_reader_next(reader, &at, &event));
+    is_int(event.step, i, "steps that run have their numbers, whatever was left out");
+  }
+  rg_reader_close(reader);
   end(g, plan, out, 1);
   rg_tensor_release(in);
   rg_tensor_release(weight);

@@ -46,6 +46,7 @@ static int32_t fails_at; /* run, from 1; 0: none */
 static void (*inside)(void);
 static int32_t tf32[8]; /* what each run was under */
 static int32_t memos;
+static int64_t parent; /* event that the last run was in; -1: none */
 
 static void memo_release(rg_memo *memo)
 {
@@ -69,6 +70,7 @@ static rg_cost cost(const rg_call *call)
 
 static rg_status kernel(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
+  parent = rg_place_now.parent;
   tf32[runs % 8] = rg_modes_now()->device.tf32;
   runs++;
   if (frame->memo != NULL && *frame->memo == NULL) {
@@ -189,6 +191,28 @@ static void test_dropped_places(void)
   rg_tensor_release(x);
 }
 
+/* A plan whose only step failed is one without steps, however often it runs. */
+static void test_none_left(void)
+{
+  rg_tensor *x = filled(1);
+  rg_tensor *y = NULL;
+  rg_plan *plan = NULL;
+
+  must(rg_capture_begin());
+  fails = true;
+  is_status(draw(x, &y), RG_ESYS, "the only call fails");
+  fails = false;
+  ok(rg_capture_drew() == NULL && rg_capture_last() == NULL, "nothing drew, and there is no step");
+  must(rg_capture_end(&plan));
+  is_status(rg_plan_replay(plan, 3), RG_OK, "nothing runs");
+  rg_interrupt_set();
+  is_status(rg_plan_replay(plan, INT64_MAX), RG_EINTR, "which somebody may stop");
+  is_status(rg_plan_replay(plan, 0), RG_OK, "unless it does not run at all");
+  rg_interrupt_clear();
+  rg_plan_release(plan);
+  rg_tensor_release(x);
+}
+
 /* -- What was written ------------------------------------------------------------------------ */
 
 static void test_written(void)
@@ -258,11 +282,13 @@ static void test_ends(void)
     int32_t reader = 0;
 
     if (how == 2) {
-      must(rg_reader_open(1 << RG_EVENT_STEP, 0, 100, &reader));
+      must(rg_reader_open(1 << RG_EVENT_STEP | 1 << RG_EVENT_PLAN, 0, 100, &reader));
     }
     runs = 0;
     must(rg_plan_replay(plan, 2));
     is_int(runs, 6, "all steps run");
+    ok((parent >= 0) == (how == 2) && rg_place_now.parent == -1,
+       "within an event where that is heard");
     ok(tf32[0] == 0 && tf32[1] == (how == 1) && tf32[2] == 0 && tf32[3] == 0,
        "each under its own modes");
     for (int32_t at = 1; at <= 3; at++) {
@@ -362,6 +388,7 @@ int main(void)
 {
   test_dropped();
   test_dropped_places();
+  test_none_left();
   test_written();
   test_ends();
   test_running();
