@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** A library's call on a thread aside: that it runs once, on which processors, with how many threads.
+** A library's call on a thread aside: that it runs once, where, and with how many threads.
 */
 #include <omp.h>
 #include <sched.h>
