@@ -87,7 +87,8 @@ static void find_last_uses(emitting *e)
 
     e->last[id] = -1;
     for (int32_t i = 0; i < v->n_uses && !v->removed; i++) {
-      const rg_ir_node *node = uses[i].node >= 0 ? rg_ir_node_at(e->g, uses[i].node) : NULL;
+      const rg_ir_node *node =
+          uses[i].node != RG_IR_NONE ? rg_ir_node_at(e->g, uses[i].node) : NULL;
 
       if (node == NULL) {
         e->last[id] = e->n;

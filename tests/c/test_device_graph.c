@@ -461,7 +461,7 @@ static void test_repeats(void)
   rg_tensor_release(x);
 }
 
-/* While somebody hears steps they go one by one, on the stream of the CUDA graph and with numbers of
+/* While somebody hears steps they go one by one, on the stream of the CUDA graph, with numbers of
 ** their own; then it runs again. */
 static void test_heard(void)
 {

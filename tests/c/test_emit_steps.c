@@ -229,6 +229,38 @@ static void test_later_views(void)
   }
 }
 
+/* What was there before is at hand where it is named by nothing but a write through a view. */
+static void test_later_states(void)
+{
+  const rg_meta meta = { .dtype = RG_F32, .ndim = 2, .shape = { 3, 3 } };
+  rg_tensor *in = square(-4);
+  rg_tensor *view = NULL;
+  rg_tensor *out[1] = { NULL };
+  int32_t storage;
+  int32_t value[2];
+  int32_t later;
+  rg_graph *g;
+
+  must(rg_ir_new(&g));
+  must(rg_ir_storage_new(g, &storage));
+  must(rg_transpose(in, 0, 1, &view));
+  for (int32_t i = 0; i < 2; i++) {
+    must(rg_ir_value_add(g, RG_VALUE_STATE, &meta, RG_CPU, storage, i == 0 ? in : view, &value[i]));
+  }
+  must(rg_ir_graph_state(g, value[0]));
+  (void)written(g, value[1], value[0], &later);
+  returned(g, later, "");
+  rg_plan *plan = planned(g, out);
+
+  is_steps(plan, "relu copy", "a write through one of two views");
+  must(rg_plan_replay(plan, 1));
+  ok(first_is(in, 0) && first_is(out[0], 0) && ((const float *)out[0]->_data)[8] == 4,
+     "is seen by the other");
+  end(g, plan, out, 1);
+  rg_tensor_release(view);
+  rg_tensor_release(in);
+}
+
 /* -- Liveness ---------------------------------------------------------------------------- */
 
 /* Bytes of a plan of n functions in a row, of which the first's result is read again at the end
@@ -486,6 +518,7 @@ int main(void)
   test_small();
   test_over();
   test_later_views();
+  test_later_states();
   test_liveness();
   test_hidden();
   test_compounds();
