@@ -149,7 +149,7 @@ static rg_status graph_run(int32_t device, void *graph)
   (void)device;
   (void)graph;
   tell("run");
-  return RG_OK;
+  return fails ? rg_fail(RG_EDEVICE, "it does not run") : RG_OK;
 }
 
 static void graph_free(int32_t device, void *graph)
@@ -384,6 +384,17 @@ static void test_draws(void)
   first = copied[0];
   replays(plan, 1, "copy;run;", "each time");
   ok(copied[0].seed == first.seed && copied[0].offset > first.offset, "and goes on");
+  const uint64_t version = rg_tensor_version(x);
+
+  replays(plan, 3, "copy;run;copy;run;copy;run;", "however often");
+  is_int(rg_tensor_version(x) - version, 3, "each run is a write");
+  fails = true;
+  is_status(rg_plan_replay(plan, 2), RG_EDEVICE, "a device that does not run it");
+  fails = false;
+  is_int(rg_tensor_version(x) - version, 3, "is none");
+  ok(is_free(), "and others may use its stream");
+  told[0] = 0;
+  replays(plan, 1, "copy;run;", "then it runs again");
   rg_plan_release(plan);
   rg_tensor_release(x);
 }

@@ -160,6 +160,37 @@ static void test_dropped(void)
   rg_tensor_release(y);
 }
 
+/* Which step found no memory. */
+static void test_no_memory(void)
+{
+  rg_tensor *x = filled(1);
+  rg_tensor *kept[3] = { NULL };
+  char want[64];
+
+  for (int32_t before = 0; before < 3 && !tap_refusing(); before++) {
+    rg_tensor *y = NULL;
+    bool said = false;
+
+    must(rg_capture_begin());
+    for (int32_t i = 0; i < before; i++) {
+      must(write(x, NULL, NULL, NULL, &kept[i]));
+    }
+    (void)snprintf(want, sizeof(want), "capture: no memory for step %d", before + 1);
+    for (int64_t n = 1; n < 6 && y == NULL; n++) {
+      rg_alloc_fail_at(n);
+      said = (write(x, NULL, NULL, NULL, &y) != RG_OK && SAYS(want)) || said;
+      rg_alloc_fail_at(0);
+    }
+    ok(said, want);
+    rg_capture_cancel();
+    rg_tensor_release(y);
+    for (int32_t i = 0; i < before; i++) {
+      rg_tensor_release(kept[i]);
+    }
+  }
+  rg_tensor_release(x);
+}
+
 /* However many there are before it, and behind it. */
 static void test_dropped_places(void)
 {
@@ -359,6 +390,8 @@ static void test_facts(void)
   must(rg_capture_end(&plan));
   const int32_t number = plan->number;
 
+  is_int(plan->warm, -1, "that ran nowhere");
+
   rg_device_modes_now()->tf32 = 1;
   must(rg_plan_facts_of(plan, &facts));
   ok(facts.n_steps == 0 && facts.buffer_bytes == 0 && facts.flops == 0 && facts.bytes == 0 &&
@@ -374,6 +407,9 @@ static void test_facts(void)
     must(rg_plan_facts_of(plan, &facts));
     rg_device_modes_now()->tf32 = 0;
     is_int(plan->number, number + 1 + mixed, "plans are numbered");
+    ok(plan->first->frame.path[0] == '\0', "a kernel that does not say what it is has no name");
+    must(rg_plan_replay(plan, 1));
+    ok(plan->prepared && plan->workspace == NULL, "the capture was the first run of each step");
     ok(facts.n_steps == 3 && facts.flops == 9 && facts.bytes == 15 && facts.device == RG_CPU &&
            facts.device_graph == 0 && facts.stream == -1 && facts.why[0] == '\0' &&
            facts.modes.tf32 == 0 && facts.buffer_bytes > 0,
@@ -388,6 +424,7 @@ int main(void)
 {
   test_dropped();
   test_dropped_places();
+  test_no_memory();
   test_none_left();
   test_written();
   test_ends();
