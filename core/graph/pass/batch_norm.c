@@ -119,13 +119,12 @@ static bool may_fold(site *s)
   }
   const rg_batch_norm_options *o = rg_ir_args(s->g, norm);
   int32_t y = rg_ir_outputs(s->g, norm)[0];
-  int32_t axis = o->axis;
+  const int32_t axis = (o->axis + 4) % 4; /* of a convolution's, which are four */
   bool steady = true;
 
   for (int32_t i = 0; i < N_IN; i++) {
     s->in[i] = rg_ir_inputs(s->g, norm)[i];
   }
-  axis = axis < 0 ? axis + rg_ir_value_at(s->g, s->in[X])->meta.ndim : axis;
   if (o->batch || y == RG_IR_NONE || y == s->in[X] || !is_convolved(s, axis)) {
     return false;
   }
