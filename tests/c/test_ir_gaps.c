@@ -318,6 +318,52 @@ static void test_junk(void)
   }
 }
 
+/* The same of arguments behind others, wherever they lie in the struct. */
+static void test_junk_behind(void)
+{
+  typedef struct behind {
+    int64_t first;
+    rg_meta meta;
+    rg_sizes sizes;
+    rg_links links;
+  } behind;
+  static const rg_arg rows[] = {
+    { .name = "first", .type = RG_ARG_i64, .offset = offsetof(behind, first) },
+    { .name = "meta", .type = RG_ARG_meta, .offset = offsetof(behind, meta) },
+    { .name = "sizes", .type = RG_ARG_sizes, .offset = offsetof(behind, sizes) },
+    { .name = "links", .type = RG_ARG_links, .offset = offsetof(behind, links) },
+  };
+  static const rg_op op = { .name = "op", .arg = rows, .n_args = 4, .args_size = sizeof(behind) };
+
+  for (int32_t n = 0; n <= RG_MAX_DIMS; n++) {
+    behind args;
+    behind want = { .first = 5 };
+    rg_graph *g;
+    int32_t node;
+
+    memset(&args, 0x55, sizeof(args));
+    args.first = 5;
+    want.meta.dtype = args.meta.dtype;
+    args.meta.ndim = want.meta.ndim = n;
+    args.sizes.n = want.sizes.n = n;
+    args.links.n = want.links.n = n;
+    memcpy(want.meta.shape, args.meta.shape, (size_t)n * sizeof(int64_t));
+    memcpy(want.sizes.at, args.sizes.at, (size_t)n * sizeof(int64_t));
+    memcpy(want.links.at, args.links.at, (size_t)n * sizeof(rg_link));
+    must(rg_ir_new(&g));
+    must(rg_ir_node_add(g, &op, NULL, 0, &args, &node));
+    const behind *kept = rg_ir_args(g, rg_ir_node_at(g, node));
+
+    ok(kept->first == 5 && kept->meta.dtype == want.meta.dtype && kept->meta.ndim == n &&
+           memcmp(kept->meta.shape, want.meta.shape, sizeof(want.meta.shape)) == 0 &&
+           kept->sizes.n == n &&
+           memcmp(kept->sizes.at, want.sizes.at, sizeof(want.sizes.at)) == 0 &&
+           kept->links.n == n && memcmp(kept->links.at, want.links.at, sizeof(want.links.at)) == 0,
+       "what is kept of arguments behind others");
+    rg_graph_release(g);
+  }
+}
+
 /* A value that is not there, on either side of those that are. */
 static void test_no_value(void)
 {
@@ -338,6 +384,7 @@ static void test_no_value(void)
 int main(void)
 {
   test_junk();
+  test_junk_behind();
   test_no_value();
   test_texts();
   test_arguments();

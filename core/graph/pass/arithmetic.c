@@ -75,8 +75,8 @@ static bool is_dense(const rg_graph *g, int32_t value)
   }
   const rg_ir_node *node = rg_ir_node_at(g, v->producer);
 
-  return v->was == RG_IR_NONE && v->result < node->n_results && !node->compound &&
-         node->op->infer != NULL && node->op->view == NULL;
+  return v->was == RG_IR_NONE && !node->compound && node->op->infer != NULL &&
+         node->op->view == NULL;
 }
 
 static rg_status visit(rg_merge *m, int32_t number)

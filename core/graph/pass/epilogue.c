@@ -121,12 +121,12 @@ static bool take_product(const rg_graph *g, site *s)
 /* The activation that a node is; RG_ACT_NONE: none. */
 static int32_t activation_of(const rg_ir_node *node)
 {
-  for (int32_t act = RG_ACT_NONE + 1; act < RG_ACT_COUNT; act++) {
-    if (rg_act_ops[act] == node->op->id) {
-      return act;
-    }
+  int32_t act = RG_ACT_COUNT - 1;
+
+  while (act > RG_ACT_NONE && rg_act_ops[act] != node->op->id) {
+    act--;
   }
-  return RG_ACT_NONE;
+  return act;
 }
 
 /* Is the result of a node new memory of its own? */
