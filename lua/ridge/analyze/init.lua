@@ -33,13 +33,15 @@ Analysis.__index = Analysis
 
 -- -- Roofs ------------------------------------------------------------------------------------
 
--- The least time of an event by the ceilings, as a function; nil where none are known.
+-- The least time of an event by the ceilings, as a function; nil where none are known, and why they
+-- could not be read.
 local function roof_of(opt, device)
   local rows = opt.roof
   if rows == true then
     local stored = require('ridge.sweep.calibrated').stored
     local ok, found = pcall(stored, nil, device ~= 'cpu' and device or nil)
-    rows = ok and found
+    if not ok then return nil, blame.is_error(found) and found.message or tostring(found) end
+    rows = found
   end
   if not rows then return nil end
   local ceilings, machine = roofs.by_name(rows), backend.machine()
@@ -165,8 +167,9 @@ local function add_step(a, times)
   end
 end
 
-local function notes_of(a, job, wrote)
+local function notes_of(a, job, wrote, why)
   local notes = {}
+  if why then notes[1] = 'no roofs: ' .. why end
   if wrote then
     notes[#notes + 1] = ('forward writes to the parameter %s, which is trained: analysing has '
       .. 'changed it as a step does'):format(wrote)
@@ -217,12 +220,13 @@ end
 --- Count steps of a net and time them.
 ---@param job table
 ---@param opt table rounds, roof
----@return table made layers, found (of M.count), times (of ridge.analyze.times)
+---@return table made layers, found (of M.count), times (of ridge.analyze.times), why (no roofs)
 function M.run(job, opt)
   return step.going_back(job, function()
     local layers = layers_of.of(job.net)
-    local found = M.count(job, layers, roof_of(opt, job.device))
-    return { layers = layers, found = found, times = times_of.of(job, layers, opt) }
+    local roof, why = roof_of(opt, job.device)
+    local found = M.count(job, layers, roof)
+    return { layers = layers, found = found, why = why, times = times_of.of(job, layers, opt) }
   end)
 end
 
@@ -249,7 +253,7 @@ function M.analyze(net, x, opts)
   a.bytes = net:num_bytes()
   add_up(a, made.found)
   if made.times then add_step(a, made.times) end
-  a.notes = notes_of(a, job, wrote)
+  a.notes = notes_of(a, job, wrote, made.why)
   a._job, a._opts, a._made = job, opts, made
   return a
 end

@@ -1,8 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- What an analysis is asked: roofs, bottlenecks, what the net would be otherwise.
 
+local ffi = require 'ffi'
 local ridge = require 'ridge'
 local nn = ridge.nn
+
+ffi.cdef 'int setenv(const char *, const char *, int); int unsetenv(const char *);'
 
 local COUNTED = { rounds = 0, roof = false }
 
@@ -22,6 +25,35 @@ describe('the roof of a layer', function()
     assert.matches('of roof', tostring(a))
     assert.matches('compute', tostring(a))
     assert.is_nil(net:analyze(ridge.randn(16, 64), COUNTED).layers[2].roof)
+  end)
+
+  it('is taken from the ceilings of this machine in the database', function()
+    local path, before = os.tmpname(), os.getenv 'RIDGE_DB'
+    os.remove(path)
+    ffi.C.setenv('RIDGE_DB', path, 1)
+    local ok, err = pcall(function()
+      local net, x = nn.Linear(64, 32):eval(), ridge.randn(16, 64)
+      local none = net:analyze(x, { rounds = 0 })
+      assert.is_nil(none.layers[1].roof) -- there is no database, and none is made
+      assert.is_nil(io.open(path))
+      local kept = {}
+      for i, row in ipairs(rows) do
+        kept[i] = { name = row.name, value = row.value, threads = ridge.num_threads(), unit = '1/s',
+          ci_lo = row.value, ci_hi = row.value }
+      end
+      require('ridge.sweep.calibrated').keep(kept)
+      assert.equal('compute', net:analyze(x, { rounds = 0 }).layers[1].roof)
+      os.remove(path)
+      local file = io.open(path, 'w')
+      file:write(('no database\n'):rep(100))
+      file:close()
+      local a = net:analyze(x, { rounds = 0 })
+      assert.is_nil(a.layers[1].roof)
+      assert.matches('^no roofs: .*no SQLite file', a.notes[1])
+    end)
+    os.remove(path)
+    if before then ffi.C.setenv('RIDGE_DB', before, 1) else ffi.C.unsetenv 'RIDGE_DB' end
+    if not ok then error(err, 0) end
   end)
 
   it('is that of memory where that takes longer', function()
