@@ -33,6 +33,15 @@ Analysis.__index = Analysis
 
 -- -- Roofs ------------------------------------------------------------------------------------
 
+local function check_rows(rows)
+  for _, row in ipairs(options.list(rows, 'analyze: roof')) do
+    if type(row) ~= 'table' or type(row.name) ~= 'string' or type(row.value) ~= 'number' then
+      blame.raise(('analyze: option roof is true, false or rows of ridge.measure.calibrate, each '
+        .. 'with a name and a value; one is %s'):format(blame.show(row)), 'EARG', 'analyze')
+    end
+  end
+end
+
 -- The least time of an event by the ceilings, as a function; nil where none are known, and why they
 -- could not be read.
 local function roof_of(opt, device)
@@ -44,6 +53,7 @@ local function roof_of(opt, device)
     rows = found
   end
   if not rows then return nil end
+  check_rows(rows)
   local ceilings, machine = roofs.by_name(rows), backend.machine()
   machine.threads = backend.threads()
   return function(event)
