@@ -53,6 +53,7 @@ function Run:look()
     end
     add(self.curves[tag], value)
     self.last[tag], self.step, self.at = value, math.max(self.step, step), at_s
+    if tag == 'progress' and not self.first then self.first = { value = value, at_s = at_s } end
   end)
   return n > 0
 end
@@ -65,9 +66,12 @@ end
 --- Seconds that are left at the rate so far; nil where nobody said how long it is.
 ---@return number|nil s
 function Run:left()
-  local p = self.last.progress
+  local p, from, began = self.last.progress, 0, self.began
   if not p or not (p > 0 and p <= 1) or not self.at then return nil end
-  return (self.at - self.began) * (1 - p) / p
+  if p > self.first.value then -- it may go on from a checkpoint: what was before took no time here
+    from, began = self.first.value, self.first.at_s
+  end
+  return (self.at - began) * (1 - p) / (p - from)
 end
 
 --- How far it is, in one line.

@@ -9,6 +9,7 @@ local class = require 'ridge.class'
 local dtype = require 'ridge.tensor.dtype'
 local level = require 'ridge.train.level'
 local memory = require 'ridge.memory'
+local Monitor = require('ridge.monitor').Monitor
 local nn = require 'ridge.nn'
 local optim = require 'ridge.optim'
 local options = require 'ridge.options'
@@ -209,6 +210,10 @@ function M.options(model, opts)
   o.say, o.loss = o.say or print, o.loss or nn.cross_entropy
   if not blame.callable(o.loss) then
     blame.raise('Trainer: the loss is a function of output and target, or a module', 'EARG')
+  end
+  if o.monitor and not class.is_a(o.monitor, Monitor) then
+    blame.raise('Trainer: monitor is what ridge.monitor makes, got ' .. blame.show(o.monitor),
+      'EARG')
   end
   if o.stability and (o.scaler or o.clip) then
     blame.raise('Trainer: with stability, clipping is an option of it, and a scaler has its own '

@@ -162,6 +162,10 @@ describe('a trainer with a monitor', function()
     assert.same({ 30, lo, hi }, { row.accuracy_n, row.accuracy_lo, row.accuracy_hi })
   end)
 
+  it('takes nothing else for one', function()
+    fails('monitor is what ridge.monitor makes, got a table', trained, { monitor = {} })
+  end)
+
   it('writes an event file (F154)', function()
     local folder = os.tmpname()
     os.remove(folder)
