@@ -121,10 +121,9 @@ static const int8_t *column_of(const rg_i8_weight *w, int64_t j, int8_t *to)
   return to;
 }
 
-static void pack_column(const int8_t *from, int64_t k, int8_t *to, int32_t *sum)
+static void pack_column(const int8_t *from, int64_t k, int8_t *to)
 {
   int64_t whole = k / RG_I8_STEP;
-  int32_t total = 0;
 
   for (int64_t l = 0; l < whole; l++) {
     memcpy(to + l * STEP_BYTES, from + l * RG_I8_STEP, RG_I8_STEP);
@@ -132,10 +131,39 @@ static void pack_column(const int8_t *from, int64_t k, int8_t *to, int32_t *sum)
   if (k % RG_I8_STEP > 0) {
     memcpy(to + whole * STEP_BYTES, from + whole * RG_I8_STEP, (size_t)(k % RG_I8_STEP));
   }
-  for (int64_t l = 0; l < k; l++) {
-    total += from[l];
+}
+
+/* Whole steps of whole panels are words, which are transposed as such where they lie as such. */
+static bool lies_in_words(const rg_i8_weight *w, int64_t k)
+{
+  return w->size[0] == 1 && w->size[1] == 1 && w->step[2] == 1 && k % RG_I8_STEP == 0 &&
+         w->n_step % RG_I8_STEP == 0 && (uintptr_t)w->data % RG_I8_STEP == 0;
+}
+
+static void pack_panel(const rg_i8_weight *w, int64_t j, int64_t k, int8_t *room, int8_t *to)
+{
+  int32_t *sums = (int32_t *)(void *)(to + rg_i8_depth(k) * STEP_BYTES);
+  int64_t columns = rg_min_i64(RG_PANEL, w->n - j);
+  bool in_words = lies_in_words(w, k);
+
+  if (in_words) {
+    rg_gemm_kernels_now()->transpose((float *)(void *)to,
+                                     (const float *)(const void *)(w->data + j * w->n_step),
+                                     w->n_step / RG_I8_STEP, k / RG_I8_STEP, columns);
+  } else if (columns < RG_PANEL) {
+    memset(to, 0, (size_t)rg_i8_depth(k) * STEP_BYTES);
+  } else if (k % RG_I8_STEP > 0) {
+    memset((char *)sums - STEP_BYTES, 0, STEP_BYTES);
   }
-  *sum = total;
+  memset(sums, 0, RG_PANEL * sizeof(*sums));
+  for (int64_t c = 0; c < columns; c++) {
+    const int8_t *from = column_of(w, j + c, room);
+
+    sums[c] = rg_i8_end_now()->total(from, k);
+    if (!in_words) {
+      pack_column(from, k, to + c * RG_I8_STEP);
+    }
+  }
 }
 
 typedef struct packing {
@@ -154,23 +182,10 @@ static bool pack_share(void *work, int64_t begin, int64_t end)
 
   for (int64_t t = begin; t < end; t++) {
     for (int64_t i = panels * t / job->n_threads; i < panels * (t + 1) / job->n_threads; i++) {
-      int8_t *to = job->to + i * bytes;
-      int32_t *sums = (int32_t *)(void *)(to + rg_i8_depth(k) * STEP_BYTES);
-      int64_t columns = rg_min_i64(RG_PANEL, job->w->n - i * RG_PANEL);
-
       if (rg_interrupt_pending()) {
         return false;
       }
-      if (columns < RG_PANEL) {
-        memset(to, 0, (size_t)bytes);
-      } else if (k % RG_I8_STEP > 0) {
-        memset((char *)sums - STEP_BYTES, 0, STEP_BYTES);
-      }
-      for (int64_t j = 0; j < columns; j++) {
-        const int8_t *from = column_of(job->w, i * RG_PANEL + j, job->room + t * k);
-
-        pack_column(from, k, to + j * RG_I8_STEP, sums + j);
-      }
+      pack_panel(job->w, i * RG_PANEL, k, job->room + t * k, job->to + i * bytes);
     }
   }
   return true;
@@ -189,10 +204,10 @@ static rg_status pack_all(const rg_i8_weight *w, int32_t n_threads, int8_t *to)
   return status;
 }
 
-/* What stays with the storage: the panels, or only that the weight was there once. */
+/* Panels that stay with the storage. */
 typedef struct kept {
   rg_derived derived;
-  rg_block block; /* data NULL: not yet */
+  rg_block block;
 } kept;
 
 static void kept_release(rg_derived *derived)
@@ -205,7 +220,7 @@ static void kept_release(rg_derived *derived)
   rg_host_free(self);
 }
 
-static void key_of(const rg_i8_weight *w, bool panels, uint64_t key[4])
+static void key_of(const rg_i8_weight *w, uint64_t key[4])
 {
   uint64_t step = (uint64_t)w->n_step;
 
@@ -213,83 +228,63 @@ static void key_of(const rg_i8_weight *w, bool panels, uint64_t key[4])
     step = step * 1099511628211u ^ (uint64_t)w->step[i];
     step = step * 1099511628211u ^ (uint64_t)w->size[i];
   }
-  key[0] = 0x6938u << 1 | (panels ? 1 : 0); /* "i8" */
+  key[0] = 0x6938; /* "i8" */
   key[1] = (uint64_t)((const char *)w->data - (const char *)w->storage->block.data);
   key[2] = (uint64_t)depth_of(w) << 32 ^ (uint64_t)w->n;
   key[3] = step;
 }
 
 /* Begin what is kept, with room for so many bytes. */
-static rg_status begin(const rg_i8_weight *w, bool panels, int64_t bytes, kept **out)
+static rg_status begin(const rg_i8_weight *w, const uint64_t key[4], int64_t bytes, kept **out)
 {
   kept *self = rg_host_zeroed(sizeof(*self));
+  rg_status status;
 
   if (self == NULL) {
     return rg_fail(RG_ENOMEM, "no memory to describe a packed weight");
   }
-  key_of(w, panels, self->derived.key);
+  memcpy(self->derived.key, key, sizeof(self->derived.key));
   self->derived.version = rg_storage_version(w->storage);
   self->derived.release = kept_release;
-  if (bytes > 0) {
-    rg_status status = rg_block_alloc_shared(RG_CPU, bytes, &self->block);
-
-    if (status != RG_OK) {
-      rg_host_free(self);
-      return status;
-    }
-    self->derived.bytes = self->block.bytes;
+  status = rg_block_alloc_shared(RG_CPU, bytes, &self->block);
+  if (status != RG_OK) {
+    rg_host_free(self);
+    return status;
   }
+  self->derived.bytes = self->block.bytes;
   *out = self;
-  return RG_OK;
-}
-
-static rg_derived *find(const rg_i8_weight *w, bool panels)
-{
-  uint64_t key[4];
-
-  key_of(w, panels, key);
-  return rg_derived_find(w->storage, key);
-}
-
-/* Is this a weight that comes again?  What was made by the step before it comes once. */
-static rg_status comes_again(const rg_i8_weight *w, bool *again)
-{
-  kept *seen;
-
-  *again = w->keeps || find(w, false) != NULL;
-  if (!*again) {
-    RG_TRY(begin(w, false, 0, &seen));
-    rg_derived_keep(w->storage, &seen->derived);
-  }
   return RG_OK;
 }
 
 rg_status rg_i8_pack(const rg_i8_weight *w, int32_t n_threads, rg_i8_packed *out)
 {
   int64_t bytes = (w->n + RG_PANEL - 1) / RG_PANEL * rg_i8_panel_bytes(depth_of(w));
-  kept *self = (kept *)find(w, true);
+  uint64_t key[4];
   rg_status status;
-  bool again;
+  kept *self;
 
   memset(out, 0, sizeof(*out));
-  if (self != NULL) {
-    out->data = self->block.data;
-    return RG_OK;
-  }
-  RG_TRY(comes_again(w, &again));
-  if (!again) {
+  if (!w->keeps) {
     RG_TRY(rg_block_alloc(RG_CPU, bytes, &out->room));
     out->data = out->room.data;
-    return pack_all(w, n_threads, out->room.data);
-  }
-  RG_TRY(begin(w, true, bytes, &self));
-  status = pack_all(w, n_threads, self->block.data);
-  if (status != RG_OK) {
-    kept_release(&self->derived);
+    status = pack_all(w, n_threads, out->room.data);
+    if (status != RG_OK) {
+      rg_i8_unpack(out);
+    }
     return status;
   }
+  key_of(w, key);
+  self = (kept *)rg_derived_find(w->storage, key);
+  if (self == NULL) {
+    RG_TRY(begin(w, key, bytes, &self));
+    status = pack_all(w, n_threads, self->block.data);
+    if (status != RG_OK) {
+      kept_release(&self->derived);
+      return status;
+    }
+    rg_derived_keep(w->storage, &self->derived);
+  }
   out->data = self->block.data;
-  rg_derived_keep(w->storage, &self->derived);
   return RG_OK;
 }
 
@@ -356,9 +351,18 @@ static int64_t row_of(const work *w, int64_t tile)
   return w->p->m * tile / w->plan.tiles;
 }
 
-/* A tile of sums becomes elements of y. */
-static void finish(const rg_i8_product *p, const int32_t *sums, const int32_t *fix, int64_t i,
-                   int64_t rows, int64_t j)
+void rg_i8_fix(const rg_i8_product *p, int64_t panel, int32_t fix[RG_PANEL])
+{
+  const int8_t *b = p->b + panel * rg_i8_panel_bytes(p->k);
+  const int32_t *sums = (const int32_t *)(const void *)(b + rg_i8_depth(p->k) * STEP_BYTES);
+
+  for (int j = 0; j < RG_PANEL; j++) {
+    fix[j] = (int32_t)(0u - (uint32_t)p->offset * (uint32_t)sums[j]);
+  }
+}
+
+void rg_i8_finish(const rg_i8_product *p, const int32_t *sums, const int32_t *fix, int64_t i,
+                  int64_t rows, int64_t j)
 {
   const rg_i8_end *end = rg_i8_end_now();
   int64_t columns = rg_min_i64(RG_PANEL, p->n - j);
@@ -366,6 +370,7 @@ static void finish(const rg_i8_product *p, const int32_t *sums, const int32_t *f
   const float *x_scale = p->x_scale + i * p->x_step;
   const float *bias = p->bias != NULL ? p->bias + j : NULL;
   _Alignas(64) float some[RG_ROWS_MOST * RG_PANEL];
+  _Alignas(64) uint8_t bytes[RG_ROWS_MOST * RG_PANEL];
 
   if (p->dtype == RG_F32 && p->act == RG_ACT_NONE && columns == RG_PANEL) {
     end->scale((float *)p->y + i * p->y_row + j, p->y_row, sums, rows, fix, x_scale, p->x_step,
@@ -374,17 +379,17 @@ static void finish(const rg_i8_product *p, const int32_t *sums, const int32_t *f
   }
   end->scale(some, RG_PANEL, sums, rows, fix, x_scale, p->x_step, p->w_scale + j, bias);
   rg_activate(p->act, RG_LANE_F32, some, rows * RG_PANEL);
+  if (p->dtype == RG_I8) {
+    end->to_i8((int8_t *)bytes, some, rows * RG_PANEL, p->y_scale, (float)p->y_zero);
+  } else if (p->dtype == RG_U8) {
+    end->to_u8(bytes, some, rows * RG_PANEL, p->y_scale, (float)p->y_zero);
+  }
   for (int64_t r = 0; r < rows; r++) {
     void *y = (char *)p->y + ((i + r) * p->y_row + j) * size;
 
-    switch (p->dtype) {
-    case RG_I8:
-      end->to_i8(y, some + r * RG_PANEL, columns, p->y_scale, (float)p->y_zero);
-      break;
-    case RG_U8:
-      end->to_u8(y, some + r * RG_PANEL, columns, p->y_scale, (float)p->y_zero);
-      break;
-    default:
+    if (size == 1) {
+      memcpy(y, bytes + r * RG_PANEL, (size_t)columns);
+    } else {
       rg_lanes_narrow(p->dtype, y, some + r * RG_PANEL, columns);
     }
   }
@@ -394,26 +399,23 @@ static void finish(const rg_i8_product *p, const int32_t *sums, const int32_t *f
 static void run_panel(const work *w, int64_t t0, int64_t t1, int64_t panel, const uint8_t *room)
 {
   const rg_i8_product *p = w->p;
-  int64_t steps = rg_i8_depth(p->k);
+  const rg_i8_run run = { .parts = 1, .steps = rg_i8_depth(p->k), .lda = w->plan.ld };
   int64_t bytes = rg_i8_panel_bytes(p->k);
   const int8_t *b = p->b + panel * bytes;
-  const int32_t *sums = (const int32_t *)(const void *)(b + steps * STEP_BYTES);
   /* while this panel is used, the one behind it comes nearer, a share with every tile */
   const char *next = (const char *)b + (panel + 1 < w->plan.panels ? bytes : 0);
   int64_t share = bytes / (t1 - t0) / 64 * 64;
   _Alignas(64) int32_t c[RG_ROWS_MOST * RG_PANEL];
   int32_t fix[RG_PANEL];
 
-  for (int j = 0; j < RG_PANEL; j++) {
-    fix[j] = (int32_t) - ((uint32_t)p->offset * (uint32_t)sums[j]);
-  }
+  rg_i8_fix(p, panel, fix);
   for (int64_t t = t0; t < t1; t++) {
     int64_t i = row_of(w, t);
     int64_t rows = row_of(w, t + 1) - i;
 
-    w->plan.kernels->tile[rows](steps, room + (i - row_of(w, t0)) * w->plan.ld, w->plan.ld, b, c,
+    w->plan.kernels->tile[rows](&run, room + (i - row_of(w, t0)) * w->plan.ld, b, c,
                                 next + (t - t0) * share);
-    finish(p, c, fix, i, rows, panel * RG_PANEL);
+    rg_i8_finish(p, c, fix, i, rows, panel * RG_PANEL);
   }
 }
 
@@ -447,7 +449,7 @@ static bool run_share(void *context, int64_t begin, int64_t end)
   return true;
 }
 
-rg_status rg_i8_run(const rg_i8_product *p, void *room)
+rg_status rg_i8_multiply(const rg_i8_product *p, void *room)
 {
   work w = { .p = p, .plan = plan_of(p), .room = room };
 

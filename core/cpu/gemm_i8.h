@@ -14,9 +14,15 @@
 
 enum { RG_I8_STEP = 4 }; /* steps of the inner axis that are packed side by side */
 
-/* c[r, 0..31] = sum over 4 steps steps of a[r, .] b[., 0..31]; rows of c are 32 apart, those of a
-** lda bytes.  next: what will be read soon. */
-typedef void rg_tile_i8(int64_t steps, const uint8_t *a, int64_t lda, const int8_t *b, int32_t *c,
+/* c[r, 0..31] = sum_l a[r, l] b[l, 0..31]; rows of c are 32 apart, those of a lda bytes.  l passes
+** over parts of so many steps, which lie part bytes apart in a.  next: what will be read soon. */
+typedef struct rg_i8_run {
+  int64_t parts;
+  int64_t part;
+  int64_t steps;
+  int64_t lda;
+} rg_i8_run;
+typedef void rg_tile_i8(const rg_i8_run *run, const uint8_t *a, const int8_t *b, int32_t *c,
                         const char *next);
 
 /* What each instruction set brings: by vpdpbusd (gemm_vnni.c), or by products of 16 bits that are
@@ -31,15 +37,16 @@ typedef struct rg_i8_kernels {
   void (*row)(uint8_t *to, const uint8_t *from, int64_t k, uint8_t flip);
 } rg_i8_kernels;
 
-/* What follows the product, over 32 columns at a time. */
+/* What follows the product, over 32 columns at a time; and the sum of a column. */
 typedef struct rg_i8_end {
   /* y = (sum + fix) x_scale w_scale + bias; rows of y are ldy apart, x_scale of row r is
   ** x_scale[r step] */
   void (*scale)(float *y, int64_t ldy, const int32_t *sum, int64_t rows, const int32_t *fix,
                 const float *x_scale, int64_t step, const float *w_scale, const float *bias);
-  /* bytes of round(x / scale) + zero, saturated; nan becomes zero */
+  /* bytes of round(x (1 / scale)) + zero, saturated; nan becomes zero */
   void (*to_i8)(int8_t *y, const float *x, int64_t n, float scale, float zero);
   void (*to_u8)(uint8_t *y, const float *x, int64_t n, float scale, float zero);
+  int32_t (*total)(const int8_t *x, int64_t n); /* the sum */
 } rg_i8_end;
 
 /* The kernels of the instruction set in use. */
@@ -60,7 +67,7 @@ typedef struct rg_i8_weight {
   int64_t n_step;  /* distances in bytes */
   int64_t size[3]; /* the inner axis: k is their product, the last is the innermost */
   int64_t step[3];
-  bool keeps; /* its packed form is kept from the first use on, else from the second */
+  bool keeps; /* a weight: its packed form is worth keeping */
 } rg_i8_weight;
 
 /* Panels of 32 columns; each is followed by the sums of its columns. */
@@ -102,6 +109,12 @@ typedef struct rg_i8_product {
 
 /* Bytes of scratch it needs, and running it there. */
 int64_t rg_i8_room(const rg_i8_product *p);
-rg_status rg_i8_run(const rg_i8_product *p, void *room) RG_CHECK;
+rg_status rg_i8_multiply(const rg_i8_product *p, void *room) RG_CHECK;
+
+/* For loops of one's own: what the columns of a panel have too much, and the epilogue of rows
+** i .. i + rows from column j on. */
+void rg_i8_fix(const rg_i8_product *p, int64_t panel, int32_t fix[RG_PANEL]);
+void rg_i8_finish(const rg_i8_product *p, const int32_t *sums, const int32_t *fix, int64_t i,
+                  int64_t rows, int64_t j);
 
 #endif

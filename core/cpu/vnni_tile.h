@@ -58,45 +58,50 @@ ALWAYS_INLINE void NAMED(step)(const int rows, VEC s[][2], const int8_t *b, cons
 
 #undef ROW_STEP
 
-ALWAYS_INLINE void NAMED(columns)(const int rows, int64_t steps, const uint8_t *a, int64_t ld,
+ALWAYS_INLINE void NAMED(columns)(const int rows, const rg_i8_run *run, const uint8_t *a,
                                   const int8_t *b, int32_t *c, const char *next)
 {
   enum { UNROLLED = 4, STEP_BYTES = RG_PANEL * RG_I8_STEP };
   const int odd = rows <= NAMED(twice_most) ? rows : 0;
   VEC s[ROWS < 6 ? 6 : ROWS][2];
+  int64_t steps = run->steps;
+  int64_t ld = run->lda;
   int64_t ld3 = ld * 3;
-  const uint8_t *p0 = a;
-  const uint8_t *p1 = p0 + (rows > 4 ? 4 * ld : 0);
-  const uint8_t *p2 = p1 + (rows > 8 ? 4 * ld : 0);
-  const uint8_t *p3 = p2 + (rows > 12 ? 4 * ld : 0);
-  int64_t l = 0;
 
 #pragma GCC unroll 14
   for (int r = 0; r < rows + odd; r++) {
     s[r][0] = s[r][1] = ZERO();
   }
-  for (; l + UNROLLED <= steps; l += UNROLLED) {
+  for (int64_t part = 0; part < run->parts; part++) {
+    const uint8_t *p0 = a + part * run->part;
+    const uint8_t *p1 = p0 + (rows > 4 ? 4 * ld : 0);
+    const uint8_t *p2 = p1 + (rows > 8 ? 4 * ld : 0);
+    const uint8_t *p3 = p2 + (rows > 12 ? 4 * ld : 0);
+    int64_t l = 0;
+
+    for (; l + UNROLLED <= steps; l += UNROLLED) {
 #pragma GCC unroll 4
-    for (int q = 0; q < UNROLLED; q++) {
-      NAMED(step)
-      (rows, q % 2 == 0 ? s : s + odd, b + q * STEP_BYTES, p0 + q * RG_I8_STEP, p1 + q * RG_I8_STEP,
-       p2 + q * RG_I8_STEP, p3 + q * RG_I8_STEP, ld, ld3);
+      for (int q = 0; q < UNROLLED; q++) {
+        NAMED(step)
+        (rows, q % 2 == 0 ? s : s + odd, b + q * STEP_BYTES, p0 + q * RG_I8_STEP,
+         p1 + q * RG_I8_STEP, p2 + q * RG_I8_STEP, p3 + q * RG_I8_STEP, ld, ld3);
+      }
+      _mm_prefetch(next, _MM_HINT_T1);
+      next += 64;
+      b += UNROLLED * STEP_BYTES;
+      p0 += UNROLLED * RG_I8_STEP;
+      p1 += UNROLLED * RG_I8_STEP;
+      p2 += UNROLLED * RG_I8_STEP;
+      p3 += UNROLLED * RG_I8_STEP;
     }
-    _mm_prefetch(next, _MM_HINT_T1);
-    next += 64;
-    b += UNROLLED * STEP_BYTES;
-    p0 += UNROLLED * RG_I8_STEP;
-    p1 += UNROLLED * RG_I8_STEP;
-    p2 += UNROLLED * RG_I8_STEP;
-    p3 += UNROLLED * RG_I8_STEP;
-  }
-  for (; l < steps; l++) {
-    NAMED(step)(rows, s, b, p0, p1, p2, p3, ld, ld3);
-    b += STEP_BYTES;
-    p0 += RG_I8_STEP;
-    p1 += RG_I8_STEP;
-    p2 += RG_I8_STEP;
-    p3 += RG_I8_STEP;
+    for (; l < steps; l++) {
+      NAMED(step)(rows, s, b, p0, p1, p2, p3, ld, ld3);
+      b += STEP_BYTES;
+      p0 += RG_I8_STEP;
+      p1 += RG_I8_STEP;
+      p2 += RG_I8_STEP;
+      p3 += RG_I8_STEP;
+    }
   }
 #pragma GCC unroll 14
   for (int r = 0; r < rows; r++) {
@@ -109,19 +114,19 @@ ALWAYS_INLINE void NAMED(columns)(const int rows, int64_t steps, const uint8_t *
   }
 }
 
-ALWAYS_INLINE void NAMED(tile)(const int rows, int64_t steps, const uint8_t *a, int64_t lda,
+ALWAYS_INLINE void NAMED(tile)(const int rows, const rg_i8_run *run, const uint8_t *a,
                                const int8_t *b, int32_t *c, const char *next)
 {
   for (int j = 0; j < RG_PANEL; j += NAMED(across)) {
-    NAMED(columns)(rows, steps, a, lda, b + j * RG_I8_STEP, c + j, next);
+    NAMED(columns)(rows, run, a, b + j * RG_I8_STEP, c + j, next);
   }
 }
 
-#define TILE_OF(n)                                                                           \
-  static void NAMED(tile_##n)(int64_t steps, const uint8_t *a, int64_t lda, const int8_t *b, \
-                              int32_t *c, const char *next)                                  \
-  {                                                                                          \
-    NAMED(tile)(n, steps, a, lda, b, c, next);                                               \
+#define TILE_OF(n)                                                                                 \
+  static void NAMED(tile_##n)(const rg_i8_run *run, const uint8_t *a, const int8_t *b, int32_t *c, \
+                              const char *next)                                                    \
+  {                                                                                                \
+    NAMED(tile)(n, run, a, b, c, next);                                                            \
   }
 TILE_OF(1)
 TILE_OF(2)

@@ -20,7 +20,7 @@ extern const rg_op rg_op_conv2d;
 
 /* -- Arguments ---------------------------------------------------------------------------- */
 
-static rg_status check_options(const rg_call *call)
+rg_status rg_conv2d_check(const rg_call *call)
 {
   const rg_conv2d_options *o = &((const rg_conv2d_args *)call->args)->o;
 
@@ -112,21 +112,18 @@ static rg_status check_kernel(const rg_call *call, int64_t c, int64_t n_out)
 
 /* -- Forward ------------------------------------------------------------------------------ */
 
-static rg_status conv2d_infer(rg_call *call)
+rg_status rg_conv2d_shape(rg_call *call, int32_t bias, int32_t dtype)
 {
   const rg_conv2d_options *o = &((const rg_conv2d_args *)call->args)->o;
   int32_t rows = rg_rows_axis(o->layout);
   char text[128];
-  int32_t dtype;
   int64_t size[2];
 
-  RG_TRY(check_options(call));
-  RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(check_images(call, 0, "x"));
   const rg_tensor *x = call->in[0];
   const rg_tensor *w = call->in[1];
   RG_TRY(check_kernel(call, x->_shape[rg_channels_axis(o->layout)], -1));
-  RG_TRY(rg_product_bias(call, 2, w->_shape[0]));
+  RG_TRY(rg_product_bias(call, bias, w->_shape[0]));
   for (int i = 0; i < 2; i++) {
     size[i] = size_after(o, i, x->_shape[rows + i], w->_shape[2 + i]);
     if (size[i] < 1) {
@@ -137,6 +134,16 @@ static rg_status conv2d_infer(rg_call *call)
   }
   image_meta(o, x->_shape[0], w->_shape[0], size, dtype, &call->out[0]);
   call->n_out = 1;
+  return RG_OK;
+}
+
+static rg_status conv2d_infer(rg_call *call)
+{
+  int32_t dtype;
+
+  RG_TRY(rg_conv2d_check(call));
+  RG_TRY(rg_product_dtype(call, &dtype));
+  RG_TRY(rg_conv2d_shape(call, 2, dtype));
   call->compute = -1;
   call->weight_cast = dtype;
   return RG_OK;
@@ -160,7 +167,7 @@ static rg_status back_data_infer(rg_call *call)
   char text[128];
   int32_t dtype;
 
-  RG_TRY(check_options(call));
+  RG_TRY(rg_conv2d_check(call));
   RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(check_images(call, 0, "dy"));
   const rg_tensor *dy = call->in[0];
@@ -194,7 +201,7 @@ static rg_status back_weight_infer(rg_call *call)
   char text[2][128];
   int32_t dtype;
 
-  RG_TRY(check_options(call));
+  RG_TRY(rg_conv2d_check(call));
   RG_TRY(rg_product_dtype(call, &dtype));
   RG_TRY(check_images(call, 0, "x"));
   RG_TRY(check_images(call, 1, "dy"));
@@ -304,7 +311,7 @@ const rg_op rg_op_conv2d_back_weight = {
 /* -- Public ------------------------------------------------------------------------------- */
 
 /* Zeros become what they stand for. */
-static rg_conv2d_args args_of(const rg_conv2d_options *options)
+rg_conv2d_args rg_conv2d_args_of(const rg_conv2d_options *options)
 {
   rg_conv2d_args args;
 
@@ -323,7 +330,7 @@ static rg_conv2d_args args_of(const rg_conv2d_options *options)
 rg_status rg_conv2d(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b,
                     const rg_conv2d_options *options, rg_tensor **out)
 {
-  rg_conv2d_args args = args_of(options);
+  rg_conv2d_args args = rg_conv2d_args_of(options);
 
   return rg_run1(&rg_op_conv2d, (const rg_tensor *const[]){ x, w, b }, 3, &args, out);
 }
@@ -331,7 +338,7 @@ rg_status rg_conv2d(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b,
 rg_status rg_conv2d_back_data(const rg_tensor *dy, const rg_tensor *w, int64_t rows,
                               int64_t columns, const rg_conv2d_options *options, rg_tensor **out)
 {
-  rg_conv2d_args args = args_of(options);
+  rg_conv2d_args args = rg_conv2d_args_of(options);
 
   args.size[0] = rows;
   args.size[1] = columns;
@@ -342,7 +349,7 @@ rg_status rg_conv2d_back_weight(const rg_tensor *x, const rg_tensor *dy, int64_t
                                 int64_t columns, const rg_conv2d_options *options, rg_tensor **dw,
                                 rg_tensor **db)
 {
-  rg_conv2d_args args = args_of(options);
+  rg_conv2d_args args = rg_conv2d_args_of(options);
   rg_tensor *out[2] = { NULL, NULL };
   rg_call call = { .op = &rg_op_conv2d_back_weight,
                    .in = (const rg_tensor *const[]){ x, dy },

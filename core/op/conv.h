@@ -14,6 +14,15 @@ typedef struct rg_conv2d_args {
   int64_t size[2];     /* of the gradient: rows and columns of x, or of the kernel */
 } rg_conv2d_args;
 
+/* scaled_conv2d: conv comes first, so that what reads arguments of conv2d reads these */
+typedef struct rg_scaled_conv2d_args {
+  rg_conv2d_args conv;
+  rg_scaled_conv2d_more more;
+} rg_scaled_conv2d_args;
+
+/* Products that a sum may have: 255 x 128 of them still fit into i32. */
+enum { RG_SCALED_CONV2D_MOST = 65793 };
+
 /* clang-format off */
 #define RG_CONV2D_SIZE(A, S, AT) \
   A(S, AT, i64x2, size, WHOLE, RG_REQUIRED, "rows and columns of the gradient")
@@ -42,6 +51,13 @@ static inline int32_t rg_channels_axis(int32_t layout)
 
 /* The sizes of a call of conv2d, conv2d_back_data or conv2d_back_weight after its infer. */
 rg_conv2d_sizes rg_conv2d_sizes_of(const rg_call *call);
+
+/* Check options as conv2d does; then x, w and input number bias, and fill out[0], of a type. */
+rg_status rg_conv2d_check(const rg_call *call) RG_CHECK;
+rg_status rg_conv2d_shape(rg_call *call, int32_t bias, int32_t dtype) RG_CHECK;
+
+/* Options with what zeros stand for. */
+rg_conv2d_args rg_conv2d_args_of(const rg_conv2d_options *options);
 
 rg_status rg_conv2d_grad(rg_grad *g);
 rg_status rg_conv2d_back_data_grad(rg_grad *g);

@@ -64,6 +64,7 @@
   RG_OP_LINE(CONV2D,      conv2d)           \
   RG_OP_LINE(CONV2D_BACK_DATA,     conv2d_back_data)      \
   RG_OP_LINE(CONV2D_BACK_WEIGHT,   conv2d_back_weight)    \
+  RG_OP_LINE(SCALED_CONV2D,        scaled_conv2d)         \
   RG_OP_LINE(MAX_POOL2D,  max_pool2d)       \
   RG_OP_LINE(MAX_POOL2D_BACK,      max_pool2d_back)       \
   RG_OP_LINE(AVG_POOL2D,  avg_pool2d)       \

@@ -43,6 +43,46 @@ RG_ARGS_STRUCT(rg_conv2d_options, RG_CONV2D_OPTIONS);
 RG_API rg_status rg_conv2d(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b,
                            const rg_conv2d_options *options, rg_tensor **out) RG_CHECK;
 
+/* What a convolution of bytes can be told besides. */
+/* clang-format off */
+#define RG_SCALED_CONV2D_MORE(A, S, AT) \
+  A(S, AT, i64, x_zero, WHOLE, 0, "the byte of x that stands for 0") \
+  A(S, AT, i64, y_zero, WHOLE, 0, "that of a result of bytes") \
+  A(S, AT, i32, dtype, DTYPE, RG_F32, "of the result: f32, bf16, f16, i8 or u8")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_scaled_conv2d_more, RG_SCALED_CONV2D_MORE);
+
+typedef struct rg_scaled_conv2d_options {
+  rg_conv2d_options conv;
+  rg_scaled_conv2d_more more;
+} rg_scaled_conv2d_options;
+
+/*
+** Convolution of bytes with the scales that they stand for:
+**
+**   y = act(b[o] + x_scale w_scale[o] sum_{c,p,q} (x[n, c, i s + p d - top, j s + q d - left]
+**                                                  - x_zero) w[o,c,p,q])
+**
+** Sums are exact, all else is computed in f32.  Where the result is of bytes they are
+** round(y (1 / y_scale)) + y_zero, ties to even, saturated, and y_zero for nan.  What is around an
+** image stands for 0.  There is no gradient.
+**
+** x        i8 or u8, as for rg_conv2d
+** w        i8 [o x c/groups x kh x kw], c/groups kh kw <= 65793, so that no sum can overflow;
+**          packed once per version where it is a weight
+** x_scale  f32, one number
+** w_scale  f32, one number, or one for each channel of the result: [o]
+** b        [o], float, or NULL
+** y_scale  f32, one number, for a result of bytes; else NULL
+** options  NULL: all zero
+** out      new tensor, of the shape of rg_conv2d's
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_scaled_conv2d(const rg_tensor *x, const rg_tensor *w, const rg_tensor *x_scale,
+                                  const rg_tensor *w_scale, const rg_tensor *b,
+                                  const rg_tensor *y_scale, const rg_scaled_conv2d_options *options,
+                                  rg_tensor **out) RG_CHECK;
+
 /*
 ** Transposed convolution: the gradient of rg_conv2d for x, given that for y.
 **

@@ -45,6 +45,7 @@ local LATE = {
   Function = { 'ridge.tensor.function', 'Function' }, hook = { 'ridge.tensor.function', 'hook' },
   grad = { 'ridge.tensor.function', 'grad' },
   scaled_linear = { 'ridge.tensor.scaled', 'scaled_linear' },
+  scaled_conv2d = { 'ridge.tensor.scaled', 'scaled_conv2d' },
   all_reduce_ = { 'ridge.tensor.collective', 'all_reduce_' },
   recompute = { 'ridge.tensor.recompute', 'recompute' },
   anomaly = { 'ridge.tensor.anomaly', 'anomaly' },

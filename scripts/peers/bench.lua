@@ -188,9 +188,19 @@ for _, dtype in ipairs { 'f32', 'bf16' } do
   end)
 end
 
-if wanted('conv_int8') then
-  report('conv_int8', function() error('ridge has no convolution of 8-bit factors', 0) end)
-end
+-- Static, as the peer's: bytes in (scale 0.05, zero point 64) and out (scale 1, zero point 0), a
+-- scale and a bias for each channel; weights are packed once, as the peer's layer does.
+forward_case('conv_int8', function()
+  local layer = nn.Conv2d(64, 64, 3, { padding = 1 })
+  local w_scale = layer.weight:abs():reshape(64, 576):max(2, true):reshape(64, 1, 1, 1) / 127
+  local w = (layer.weight / w_scale):round():to 'i8':set_param(true)
+  local x = ((ridge.randn(8, 56, 56, 64) / 0.05):round() + 64):to 'u8'
+  local x_scale, y_scale = ridge.full(0.05, 1), ridge.ones(1)
+  local options = { padding = 1, layout = 'nhwc', x_zero = 64, bias = layer.bias:detach(),
+    dtype = 'u8', y_scale = y_scale }
+  w_scale = w_scale:reshape(64):detach()
+  return function() return ridge.scaled_conv2d(x, w, x_scale, w_scale, options) end
+end)
 
 forward_case('linear_f32', function()
   local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
@@ -207,7 +217,7 @@ end)
 forward_case('linear_int8', function()
   local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
   local w_scale = layer.weight:abs():max(2, true) / 127
-  local w, bias = (layer.weight / w_scale):round():to 'i8', layer.bias:detach()
+  local w, bias = (layer.weight / w_scale):round():to 'i8':set_param(true), layer.bias:detach()
   w_scale = w_scale:reshape(1024):detach()
   return function()
     local scale = x:abs():max():reshape(1) / 127

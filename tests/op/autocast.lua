@@ -22,6 +22,7 @@ local CLASSES = {
     'take_back', 'uniform', 'normal', 'signs', 'randint', 'dropout', 'dropout_back', 'max', 'min',
     'argmax', 'argmin', 'softmax_back', 'layer_norm_back', 'attention_back', 'cross_entropy_back',
     'sgd_step', 'adam_step', 'lion_step', 'total_norm', 'all_reduce', 'scaled_linear',
+    'scaled_conv2d',
     'expand_signs', 'sign_bits', 'max_pool2d', 'max_pool2d_back', 'avg_pool2d', 'avg_pool2d_back',
     'svd' },
 }

@@ -101,6 +101,76 @@ return function(M)
       { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 } }, { 'i32', 'i32' }, {}, EDTYPE } },
   }
 
+  local function scaled_options(a)
+    local o = ffi.new('rg_scaled_conv2d_options')
+    o.conv = options(a)
+    o.more.x_zero, o.more.y_zero = a.x_zero or 0, a.y_zero or 0
+    o.more.dtype = tensors.CODES[a.dtype or 'f32']
+    return o
+  end
+
+  -- Bytes of the whole range; scales are powers of two and biases eighths, so that all is exact.
+  local function whole_range(inputs)
+    for i = 1, 2 do
+      local least = inputs[i].dtype == 'u8' and 0 or -128
+      for j = 1, reference.count(inputs[i].shape) do
+        inputs[i][j] = (j * 37 + i * 11) % 256 + least
+      end
+    end
+    for i = 3, 6 do
+      for j = 1, inputs[i] and reference.count(inputs[i].shape) or 0 do
+        inputs[i][j] = i == 5 and (j * 29 % 65 - 32) / 8 or 2 ^ (i == 6 and 9 or j % 5 - 4)
+      end
+    end
+  end
+
+  local scaled = {}
+  for i, g in ipairs(GEOMETRIES) do
+    for _, nhwc in ipairs { false, true } do
+      local x, w = nhwc and last(g[1]) or g[1], g[2]
+      scaled[#scaled + 1] = { x, w, {}, i % 2 == 1 and { w[1] } or {}, i % 2 == 1 and { w[1] }
+        or false, false, args = merged(g[3], { nhwc = nhwc or nil, x_zero = 7 * i, act = i % 2 }) }
+      scaled[#scaled + 1] = { x, w, { 1 }, { w[1] }, i % 2 == 0 and { w[1] } or false, {},
+        args = merged(g[3], { nhwc = nhwc or nil, x_zero = i, y_zero = 3 * i, act = i % 2,
+          dtype = i % 3 == 0 and 'i8' or 'u8' }) }
+    end
+  end
+  for _, more in ipairs { {}, { stride = { 2, 3 } }, { dilation = { 2, 1 } },
+    { dilation = { 1, 2 } }, { pad = { 3, 0, 1, 2 } } } do -- channels in fours: read in place
+    scaled[#scaled + 1] = { { 2, 9, 20, 12 }, { 35, 12, 3, 2 }, {}, { 35 }, { 35 }, false,
+      args = merged(more, { nhwc = true, x_zero = 5, dtype = 'bf16' }) }
+  end
+  scaled[#scaled + 1] = { { 0, 2, 4, 5 }, { 3, 2, 2, 2 }, {}, {}, { 3 }, false, args = {} }
+  scaled[#scaled + 1] = { { 2, 2, 0, 4 }, { 3, 2, 2, 2 }, {}, {}, { 3 }, false, args = padded }
+
+  local B4 = { 'i8', 'i8', 'f32', 'f32' }
+  cases.scaled_conv2d = {
+    call = function(C, t, a, out)
+      return C.rg_scaled_conv2d(t[1], t[2], t[3], t[4], t[5] or nil, t[6] or nil,
+        scaled_options(a), out)
+    end,
+    reference = reference.scaled_conv2d,
+    inputs = { [3] = 'f32', [4] = 'f32', [5] = 'f32', [6] = 'f32' },
+    prepare = whole_range,
+    samples = scaled,
+    dtypes = { 'i8' }, mixed = { { 'u8', 'i8' } },
+    ulps = 2, by_library = true, optional = { [5] = true, [6] = true },
+    large = { { { 4, 30, 30, 16 }, { 24, 16, 3, 3 }, {}, { 24 }, { 24 },
+      args = { nhwc = true } } },
+    bad = { { { { 2, 3, 5 }, { 4, 3, 3, 3 }, {}, {} }, B4, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 2, 3, 3 }, {}, {} }, B4, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, { 2 }, {} }, B4, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, {}, { 3 } }, B4, {}, ESHAPE },
+      { { { 1, 7311, 3, 3 }, { 1, 7311, 3, 3 }, {}, {} }, B4, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, {}, {} }, B4, { x_zero = 128 }, EARG },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, {}, {} }, B4, { y_zero = 1 }, EARG },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, {}, {} }, B4, { dtype = 'u8' }, EARG },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, {}, {} }, B4, { dtype = 'i32' }, EDTYPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, {}, {} }, B4, { stride = { -1, 1 } }, EARG },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, {}, {} }, { 'i8', 'u8', 'f32', 'f32' }, {}, EDTYPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, {}, {} }, { 'f32', 'i8', 'f32', 'f32' }, {}, EDTYPE } },
+  }
+
   cases.conv2d_back_data = {
     call = function(C, t, a, out)
       return C.rg_conv2d_back_data(t[1], t[2], a.rows, a.columns, options(a), out)

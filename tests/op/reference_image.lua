@@ -100,6 +100,45 @@ return function(M) -- M: the rest of the reference
     return { y }
   end
 
+  -- To the nearest whole number, ties to even.
+  local function nearest(v)
+    local low = math.floor(v)
+    local rest = v - low
+    return (rest > 0.5 or rest == 0.5 and low % 2 == 1) and low + 1 or low
+  end
+
+  local LIMITS = { i8 = { -128, 127 }, u8 = { 0, 255 } }
+
+  --- Convolution of bytes with scales, into bytes if args.dtype says so.
+  function M.scaled_conv2d(inputs, a)
+    local x, w, x_scale, w_scale, bias, y_scale = unpack(inputs, 1, 6)
+    local plain = M.new(x.shape, 'f64')
+    for i = 1, M.count(x.shape) do plain[i] = x[i] - (a.x_zero or 0) end
+    local sum = M.conv2d({ plain, w }, { pad = a.pad, stride = a.stride, dilation = a.dilation,
+      groups = a.groups, nhwc = a.nhwc })[1]
+    local y = sums(sum.shape, a.dtype or 'f32')
+    local rows, o, oh, ow, at = images(sum.shape, a.nhwc)
+    for b = 0, rows - 1 do
+      for j = 0, o - 1 do
+        local scale = x_scale[1] * w_scale[M.count(w_scale.shape) == 1 and 1 or j + 1]
+        for r = 0, oh - 1 do
+          for s = 0, ow - 1 do
+            local i = at(b, j, r, s)
+            add(y, i, sum[i] * scale)
+            if bias then add(y, i, bias[j + 1]) end
+            y[i] = ACTIVATIONS[a.act or 0](y[i])
+            local limits = LIMITS[y.dtype]
+            if limits then
+              local byte = nearest(y[i] / y_scale[1]) + (a.y_zero or 0)
+              y[i] = math.max(limits[1], math.min(limits[2], byte))
+            end
+          end
+        end
+      end
+    end
+    return { y }
+  end
+
   --- Its gradient for x.
   function M.conv2d_back_data(inputs, a)
     local dy, w = inputs[1], inputs[2]

@@ -66,35 +66,40 @@ enum {
 };
 
 /* As far as two vectors of a panel's columns reach. */
-ALWAYS_INLINE void some_columns(const int rows, int64_t steps, const uint8_t *a, int64_t lda,
+ALWAYS_INLINE void some_columns(const int rows, const rg_i8_run *run, const uint8_t *first,
                                 const int8_t *b, int32_t *c)
 {
+  int64_t lda = run->lda;
   whole s[ROWS][2];
 
 #pragma GCC unroll 10
   for (int r = 0; r < rows; r++) {
     s[r][0] = s[r][1] = ZERO();
   }
-  for (int64_t l = 0; l < steps; l++, a += 2 * RG_I8_STEP, b += STEP_BYTES) {
-    whole b0 = LOAD(b);
-    whole b1 = LOAD(b + WIDE);
-    whole even0 = RIGHT(LEFT(b0));
-    whole even1 = RIGHT(LEFT(b1));
+  for (int64_t part = 0; part < run->parts; part++) {
+    const uint8_t *a = first + part * run->part;
 
-    b0 = RIGHT(b0);
-    b1 = RIGHT(b1);
+    for (int64_t l = 0; l < run->steps; l++, a += 2 * RG_I8_STEP, b += STEP_BYTES) {
+      whole b0 = LOAD(b);
+      whole b1 = LOAD(b + WIDE);
+      whole even0 = RIGHT(LEFT(b0));
+      whole even1 = RIGHT(LEFT(b1));
+
+      b0 = RIGHT(b0);
+      b1 = RIGHT(b1);
 #pragma GCC unroll 10
-    for (int r = 0; r < rows; r++) {
-      int32_t pair[2];
-      whole x;
+      for (int r = 0; r < rows; r++) {
+        int32_t pair[2];
+        whole x;
 
-      memcpy(pair, a + r * lda, sizeof(pair));
-      x = SPREAD(pair[0]);
-      s[r][0] = ADD(s[r][0], MADD(x, even0));
-      s[r][1] = ADD(s[r][1], MADD(x, even1));
-      x = SPREAD(pair[1]);
-      s[r][0] = ADD(s[r][0], MADD(x, b0));
-      s[r][1] = ADD(s[r][1], MADD(x, b1));
+        memcpy(pair, a + r * lda, sizeof(pair));
+        x = SPREAD(pair[0]);
+        s[r][0] = ADD(s[r][0], MADD(x, even0));
+        s[r][1] = ADD(s[r][1], MADD(x, even1));
+        x = SPREAD(pair[1]);
+        s[r][0] = ADD(s[r][0], MADD(x, b0));
+        s[r][1] = ADD(s[r][1], MADD(x, b1));
+      }
     }
   }
 #pragma GCC unroll 10
@@ -104,11 +109,11 @@ ALWAYS_INLINE void some_columns(const int rows, int64_t steps, const uint8_t *a,
   }
 }
 
-ALWAYS_INLINE void tile(const int rows, int64_t steps, const uint8_t *a, int64_t lda,
-                        const int8_t *b, int32_t *c)
+ALWAYS_INLINE void tile(const int rows, const rg_i8_run *run, const uint8_t *a, const int8_t *b,
+                        int32_t *c)
 {
   for (int j = 0; j < RG_PANEL; j += ACROSS) {
-    some_columns(rows, steps, a, lda, b + j * RG_I8_STEP, c + j);
+    some_columns(rows, run, a, b + j * RG_I8_STEP, c + j);
   }
 }
 
@@ -116,18 +121,19 @@ ALWAYS_INLINE void tile(const int rows, int64_t steps, const uint8_t *a, int64_t
 
 enum { ROWS = 4, WIDTH = 1, STEP_BYTES = RG_PANEL * RG_I8_STEP };
 
-ALWAYS_INLINE void tile(const int rows, int64_t steps, const uint8_t *a, int64_t lda,
-                        const int8_t *b, int32_t *c)
+ALWAYS_INLINE void tile(const int rows, const rg_i8_run *run, const uint8_t *a, const int8_t *b,
+                        int32_t *c)
 {
-  for (int r = 0; r < rows; r++, a += lda, c += RG_PANEL) {
+  for (int r = 0; r < rows; r++, a += run->lda, c += RG_PANEL) {
     uint32_t sum[RG_PANEL] = { 0 };
 
-    for (int64_t l = 0; l < steps; l++) {
+    for (int64_t l = 0; l < run->parts * run->steps; l++) {
+      const uint8_t *x = a + l / run->steps * run->part + l % run->steps * RG_I8_STEP;
       const int8_t *from = b + l * STEP_BYTES;
 
       for (int j = 0; j < RG_PANEL; j++) {
         for (int q = 0; q < RG_I8_STEP; q++) {
-          sum[j] += (uint32_t)(a[l * RG_I8_STEP + q] * from[j * RG_I8_STEP + q]);
+          sum[j] += (uint32_t)(x[q] * from[j * RG_I8_STEP + q]);
         }
       }
     }
@@ -137,12 +143,12 @@ ALWAYS_INLINE void tile(const int rows, int64_t steps, const uint8_t *a, int64_t
 
 #endif
 
-#define TILE_OF(rows)                                                                    \
-  static void tile_##rows(int64_t steps, const uint8_t *a, int64_t lda, const int8_t *b, \
-                          int32_t *c, const char *next)                                  \
-  {                                                                                      \
-    (void)next;                                                                          \
-    tile(rows, steps, a, lda, b, c);                                                     \
+#define TILE_OF(rows)                                                                          \
+  static void tile_##rows(const rg_i8_run *run, const uint8_t *a, const int8_t *b, int32_t *c, \
+                          const char *next)                                                    \
+  {                                                                                            \
+    (void)next;                                                                                \
+    tile(rows, run, a, b, c);                                                                  \
   }
 TILE_OF(1)
 TILE_OF(2)
@@ -211,21 +217,35 @@ static void scale(float *y, int64_t ldy, const int32_t *sum, int64_t rows, const
   }
 }
 
+/* What is not a number compares false, and comes out as zero. */
 #define TO_BYTES(name, T, least, most)                                      \
   static void name(T *y, const float *x, int64_t n, float of_y, float zero) \
   {                                                                         \
+    float one_over = 1.0f / of_y;                                           \
+                                                                            \
     RG_INDEPENDENT                                                          \
     for (int64_t i = 0; i < n; i++) {                                       \
-      float v = rintf(x[i] / of_y);                                         \
+      float v = x[i] * one_over;                                            \
                                                                             \
-      v = v == v ? v + zero : zero;                                         \
-      v = v < (least) ? (least) : v;                                        \
-      v = v > (most) ? (most) : v;                                          \
+      v = v == v ? rintf(v) : 0.0f;                                         \
+      v += zero;                                                            \
+      v = v > (least) ? v : (least);                                        \
+      v = v < (most) ? v : (most);                                          \
       y[i] = (T)(int32_t)v;                                                 \
     }                                                                       \
   }
 TO_BYTES(to_i8, int8_t, -128.0f, 127.0f)
 TO_BYTES(to_u8, uint8_t, 0.0f, 255.0f)
+
+static int32_t total(const int8_t *x, int64_t n)
+{
+  int32_t sum = 0;
+
+  for (int64_t i = 0; i < n; i++) {
+    sum += x[i];
+  }
+  return sum;
+}
 
 /* -- Tables ------------------------------------------------------------------------------------ */
 
@@ -244,4 +264,5 @@ const rg_i8_kernels RG_SIMD_NAME(rg_i8_kernels) = {
   .row = pack_row,
 };
 
-const rg_i8_end RG_SIMD_NAME(rg_i8_end) = { .scale = scale, .to_i8 = to_i8, .to_u8 = to_u8 };
+const rg_i8_end
+    RG_SIMD_NAME(rg_i8_end) = { .scale = scale, .to_i8 = to_i8, .to_u8 = to_u8, .total = total };

@@ -59,7 +59,14 @@ local function pad(o, p)
   return o
 end
 
-local function write_conv(o, opts, rows, columns, what)
+--- The same into a struct that is there.
+---@param o any rg_conv2d_options
+---@param opts table
+---@param rows number of the kernel
+---@param columns number
+---@param what string
+---@return any o
+function M.write_conv(o, opts, rows, columns, what)
   CONV.write(o, opts, what)
   if opts.padding == 'same' then
     o.pad_low[0], o.pad_high[0] = same(rows, tonumber(o.dilation[0]))
@@ -80,7 +87,7 @@ end
 ---@param what string
 ---@return any rg_conv2d_options
 function M.conv_options(opts, rows, columns, what)
-  return write_conv(ffi.new('rg_conv2d_options'), opts, rows, columns, what)
+  return M.write_conv(ffi.new('rg_conv2d_options'), opts, rows, columns, what)
 end
 
 local BIASED = { bias = { 'any', doc = 'one number for each channel of the result' } }
@@ -103,7 +110,7 @@ function methods.conv2d(x, w, opts, extra)
   opts = options.check(BIASED, opts, 'conv2d')
   local b = opts.bias ~= nil and need(opts.bias, 'conv2d')._t or nil
   local shape = w._t._ndim == 4 and w._t._shape or nil
-  local o = write_conv(conv, opts, shape and tonumber(shape[2]) or 1,
+  local o = M.write_conv(conv, opts, shape and tonumber(shape[2]) or 1,
     shape and tonumber(shape[3]) or 1, 'conv2d')
   call.settle()
   local st = C.rg_conv2d(x._t, w._t, b, o, slot)

@@ -1,9 +1,11 @@
 -- SPDX-License-Identifier: MIT
 --- Products of 8-bit factors with the scales that they stand for.
 
+local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
+local image = require 'ridge.tensor.image'
 local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
 local schema = require 'ridge.tensor.schema'
@@ -21,11 +23,11 @@ local SETTINGS = settings.of(schema.of 'scaled_linear', {
 local args = {} -- what C is given, by its names
 
 -- A number becomes a tensor where x is.
-local function scale_of(scale, x)
+local function scale_of(scale, x, what)
   if type(scale) == 'number' then
     return make.full(scale, 1, { device = x.device })
   end
-  return need(scale, 'scaled_linear')
+  return need(scale, what)
 end
 
 --- act((x w') x_scale w_scale + bias) of factors of 8 bits.  Sums of i8 are exact, in i32; all
@@ -43,7 +45,8 @@ end
 function M.scaled_linear(x, w, x_scale, w_scale, opts)
   need(x, 'scaled_linear')
   need(w, 'scaled_linear')
-  x_scale, w_scale = scale_of(x_scale, x), scale_of(w_scale, x)
+  x_scale = scale_of(x_scale, x, 'scaled_linear')
+  w_scale = scale_of(w_scale, x, 'scaled_linear')
   opts = options.check(SETTINGS.spec, opts, 'scaled_linear')
   local b = opts.bias ~= nil and need(opts.bias, 'scaled_linear')._t or nil
   SETTINGS.write(args, opts, 'scaled_linear')
@@ -52,6 +55,57 @@ function M.scaled_linear(x, w, x_scale, w_scale, opts)
   local st = C.rg_scaled_linear(x._t, w._t, x_scale._t, w_scale._t, b, act, code, slot)
   if st ~= 0 then
     call.again(st, C.rg_scaled_linear, x._t, w._t, x_scale._t, w_scale._t, b, act, code, slot)
+  end
+  return ref.wrap(slot[0])
+end
+
+-- -- Convolution --------------------------------------------------------------------------------
+
+local CONV = settings.of(schema.of 'scaled_conv2d', {
+  as = { stride = false, dilation = false, pad_low = false, pad_high = false, groups = false,
+    layout = false, act = 'activation' },
+  rules = { bias = { 'any', doc = 'one number for each channel of the result' },
+    y_scale = { 'any', doc = 'what a byte of the result stands for, f32, one number' },
+    dtype = { choices = { 'f32', 'bf16', 'f16', 'i8', 'u8' } } },
+})
+local CONV_OPTIONS = {}
+for _, spec in ipairs { image.CONV, CONV.spec } do
+  for name, rule in pairs(spec) do CONV_OPTIONS[name] = rule end
+end
+local conv = ffi.new('rg_scaled_conv2d_options')
+
+--- Convolution of bytes: act(x_scale w_scale conv2d(x - x_zero, w) + bias), with exact sums; what
+--- is around an image stands for 0.  With dtype 'i8' or 'u8' the result is bytes as well: round(y
+--- (1 / y_scale)) + y_zero, saturated.  Channels last ('nhwc') are read where they lie.  No gradient
+--- goes through it.
+---@param x Tensor [n x c x h x w] of i8 or u8, channels last with layout = 'nhwc'
+---@param w Tensor [o x c/groups x kh x kw] of i8
+---@param x_scale Tensor|number f32, one number
+---@param w_scale Tensor|number f32, one number or one for each channel of the result: [o]
+---@param opts table|nil {bias = Tensor, activation = 'none', x_zero = 0, dtype = 'f32', y_scale =
+---  Tensor|number, y_zero = 0, stride = 1, padding = 0, dilation = 1, groups = 1, layout = 'nchw'}
+---@return Tensor
+-- >> x = ridge.ones(1, 4, 4, 2, {dtype = 'u8'}); w = ridge.ones(3, 2, 3, 3, {dtype = 'i8'})
+-- >> ridge.scaled_conv2d(x, w, 0.5, 1, { layout = 'nhwc', padding = 1 }).shape
+function M.scaled_conv2d(x, w, x_scale, w_scale, opts)
+  need(x, 'scaled_conv2d')
+  need(w, 'scaled_conv2d')
+  x_scale = scale_of(x_scale, x, 'scaled_conv2d')
+  w_scale = scale_of(w_scale, x, 'scaled_conv2d')
+  opts = options.check(CONV_OPTIONS, opts, 'scaled_conv2d')
+  local b = opts.bias ~= nil and need(opts.bias, 'scaled_conv2d')._t or nil
+  local y_scale = opts.y_scale ~= nil and scale_of(opts.y_scale, x, 'scaled_conv2d') or nil
+  local shape = w._t._ndim == 4 and w._t._shape or nil
+  image.write_conv(conv.conv, opts, shape and tonumber(shape[2]) or 1,
+    shape and tonumber(shape[3]) or 1, 'scaled_conv2d')
+  CONV.write(args, opts, 'scaled_conv2d')
+  conv.conv.act = args.act
+  conv.more.x_zero, conv.more.y_zero, conv.more.dtype = args.x_zero, args.y_zero, args.dtype
+  call.settle()
+  local y_t = y_scale and y_scale._t or nil
+  local st = C.rg_scaled_conv2d(x._t, w._t, x_scale._t, w_scale._t, b, y_t, conv, slot)
+  if st ~= 0 then
+    call.again(st, C.rg_scaled_conv2d, x._t, w._t, x_scale._t, w_scale._t, b, y_t, conv, slot)
   end
   return ref.wrap(slot[0])
 end

@@ -240,6 +240,8 @@ M.FUNCTIONS = {
   ['ridge.save'] = 'one { "fit.a.safetensors", "fit.b.safetensors" }, { w = F(a, b), i = I(4, c) }',
   ['ridge.scaled_linear'] = 'I(100, a, b):to "i8", I(100, c, b):to "i8", 0.5, '
     .. 'often(50) and 2 or ridge.rand(c, 1)',
+  ['ridge.scaled_conv2d'] = 'I(100, d, a, 5 + b, 5 + c):to "u8", I(100, b, a, one { 1, 3 }, 3):to '
+    .. '"i8", 0.5, often(50) and 2 or ridge.rand(b), { padding = one { 0, 1, 2 }, x_zero = 100 }',
   ['ridge.show'] = 'one { 1, 2, 3, 4 }, { db = "fit.db" }',
   ['ridge.sql'] = '"SELECT count(*) AS n, max(width) FROM fit", { db = "fit.db" }',
   ['ridge.sweep'] = '"other"',

@@ -77,6 +77,9 @@ local RECORDS = {
   sign_bits = { 'seed bits', 'matrix, rows, cols' },
   conv2d = { 'x input, w weight, b bias?', 'stride = 1, dilation = 1, pad_low = 0, ' ..
     'pad_high = 0, groups = 1, layout = nchw, act = none' },
+  scaled_conv2d = { 'x native, w native, x_scale native, w_scale native, b native?, ' ..
+    'y_scale native?', 'stride = 1, dilation = 1, pad_low = 0, pad_high = 0, groups = 1, ' ..
+    'layout = nchw, act = none, x_zero = 0, y_zero = 0, dtype = f32' },
   conv2d_back_data = { 'dy input, w weight', 'size, stride = 1, dilation = 1, pad_low = 0, ' ..
     'pad_high = 0, groups = 1, layout = nchw, act = none' },
   conv2d_back_weight = { 'x input, dy input', 'size, stride = 1, dilation = 1, pad_low = 0, ' ..
@@ -400,6 +403,9 @@ describe('an options table made from a record', function()
     max_pool2d = { 'size pad_low pad_high skip_pad',
       function(o) return image:max_pool2d(2, o) end },
     avg_pool2d = { 'size pad_low pad_high', function(o) return image:avg_pool2d(2, o) end },
+    scaled_conv2d = { 'pad_low pad_high', function(o)
+      return ridge.scaled_conv2d(image:to 'i8', weight:to 'i8', one, one, o)
+    end },
     scaled_linear = { '', function(o) return ridge.scaled_linear(bytes, bytes, one, one, o) end },
     cross_entropy = { '', function(o) return nn.cross_entropy(scores, labels, o) end },
     sgd_step = { '', function(o) return optim.SGD(nn.Linear(2, 1), o) end },

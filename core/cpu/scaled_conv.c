@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Convolutions of bytes with scales on the CPU, by tiles of ridge's own product of bytes.
+**
+** A row of the product is what the kernel sees of one result, channels innermost; images in another
+** order are brought into this one first.  What several results of a row of the image see overlaps:
+** where a tile may read it so, it reads images in their place, with their padding around them ("own
+** bytes in place"); else (groups, dilated columns, channels that do not come in fours) rows are
+** gathered, a block that stays in L2 at a time.
+*/
+#include <string.h>
+
+#include "cpu/cpu.h"
+#include "cpu/gemm_i8.h"
+#include "op/conv.h"
+
+/* A tensor in the order batch, rows, columns, channels without gaps, or a copy of it that is. */
+typedef struct side {
+  rg_tensor view; /* the tensor, its axes in that order */
+  rg_tensor copy;
+  rg_block block; /* data NULL: no copy is needed */
+  void *data;
+} side;
+
+typedef struct work {
+  rg_conv2d_sizes s;
+  const rg_conv2d_options *o;
+  rg_i8_product product; /* of one group */
+  side x, y;
+  uint8_t flip;  /* of the bytes of x */
+  uint8_t empty; /* the byte that stands for 0 */
+  int64_t group; /* gathered now */
+  int64_t c;     /* channels in and out of a group */
+  int64_t of;
+  /* in place: images with their padding, */
+  uint8_t *padded;
+  int64_t size[2];   /* rows and columns of one */
+  int64_t row_bytes; /* as the kernels read them */
+  int64_t pixel_bytes;
+  int64_t bands;  /* of rows of results, that an image is cut into */
+  float *numbers; /* the scales, the bias */
+  rg_block room;
+} work;
+
+/* -- Layout ------------------------------------------------------------------------------- */
+
+static rg_status take_side(side *s, const rg_tensor *x, int32_t layout)
+{
+  const int axis[4] = { 0, rg_rows_axis(layout), rg_rows_axis(layout) + 1,
+                        rg_channels_axis(layout) };
+  int64_t stride = 1;
+
+  s->view = rg_tensor_struct(x);
+  s->view._flags = 0;
+  for (int i = 0; i < 4; i++) {
+    s->view._shape[i] = x->_shape[axis[i]];
+    s->view._stride[i] = x->_stride[axis[i]];
+  }
+  s->copy = s->view;
+  s->copy._flags = RG_TENSOR_CONTIGUOUS;
+  for (int i = 3; i >= 0; i--) {
+    s->copy._stride[i] = stride;
+    stride *= s->copy._shape[i];
+  }
+  s->data = x->_data;
+  for (int i = 0; i < 4; i++) {
+    if (s->view._shape[i] != 1 && s->view._stride[i] != s->copy._stride[i]) {
+      RG_TRY(
+          rg_block_alloc(RG_CPU, rg_max_i64(64, x->_count * rg_dtype_bytes(x->_dtype)), &s->block));
+      s->data = s->copy._data = s->block.data;
+      break;
+    }
+  }
+  return RG_OK;
+}
+
+static void give_back(rg_block *block)
+{
+  if (block->data != NULL) {
+    rg_block_free(block);
+  }
+}
+
+/* -- Rows gathered ----------------------------------------------------------------------------- */
+
+/* One row of the kernel over one row of the image, or over none. */
+static void gather_part(const work *w, const uint8_t *row, int64_t first, uint8_t *to)
+{
+  int64_t bytes = w->c;
+
+  for (int64_t q = 0; q < w->s.w[1]; q++, to += bytes) {
+    int64_t column = first + q * w->o->dilation[1];
+
+    if (row == NULL || column < 0 || column >= w->s.x[1]) {
+      memset(to, w->empty, (size_t)bytes);
+    } else {
+      memcpy(to, row + column * w->s.c, (size_t)bytes);
+    }
+  }
+}
+
+static void gather(const void *context, const rg_i8_kernels *kernels, int64_t i0, int64_t i1,
+                   uint8_t *to, int64_t ld)
+{
+  const work *w = context;
+  const uint8_t *x = (const uint8_t *)w->x.data + w->group * w->c;
+  int64_t part = w->s.w[1] * w->c;
+  /* kernels that widen read from elsewhere: the end of the same row */
+  int64_t behind = kernels->width == 1 ? 0 : ld - rg_round_up(w->product.k, RG_I8_STEP);
+
+  for (int64_t i = i0; i < i1; i++, to += ld) {
+    int64_t image = i / (w->s.y[0] * w->s.y[1]);
+    int64_t row = i / w->s.y[1] % w->s.y[0] * w->o->stride[0] - w->o->pad_low[0];
+    int64_t column = i % w->s.y[1] * w->o->stride[1] - w->o->pad_low[1];
+    uint8_t *some = to + behind;
+
+    for (int64_t p = 0; p < w->s.w[0]; p++, row += w->o->dilation[0], some += part) {
+      bool there = row >= 0 && row < w->s.x[0];
+
+      gather_part(w, there ? x + (image * w->s.x[0] + row) * w->s.x[1] * w->s.c : NULL, column,
+                  some);
+    }
+    kernels->row(to, to + behind, w->product.k, w->flip);
+  }
+}
+
+static rg_i8_weight weight_of(const work *w, const rg_tensor *weight, int64_t group)
+{
+  return (rg_i8_weight){
+    .data = (const int8_t *)weight->_data + group * w->of * weight->_stride[0],
+    .storage = weight->_storage,
+    .n = w->of,
+    .n_step = weight->_stride[0],
+    .size = { w->s.w[0], w->s.w[1], w->c },
+    .step = { weight->_stride[2], weight->_stride[3], weight->_stride[1] },
+    .keeps = (weight->_flags & RG_TENSOR_PARAM) != 0,
+  };
+}
+
+/* A product for each group, over all rows. */
+static rg_status run_gathered(work *w, const rg_tensor *weight, void *room)
+{
+  int64_t size = rg_dtype_bytes(w->product.dtype);
+  int64_t of_rounded = rg_round_up(w->of, RG_PANEL);
+  rg_status status = RG_OK;
+
+  for (int64_t g = 0; g < w->s.groups && status == RG_OK; g++) {
+    rg_i8_weight b = weight_of(w, weight, g);
+    rg_i8_product p = w->product;
+    rg_i8_packed packed;
+
+    w->group = g;
+    RG_TRY(rg_i8_pack(&b, p.n_threads, &packed));
+    p.b = packed.data;
+    p.w_scale += g * of_rounded;
+    p.bias = p.bias != NULL ? p.bias + g * of_rounded : NULL;
+    p.y = (char *)w->y.data + g * w->of * size;
+    status = rg_i8_multiply(&p, room);
+    rg_i8_unpack(&packed);
+  }
+  return status;
+}
+
+/* -- In place ---------------------------------------------------------------------------------- */
+
+static bool is_in_place(const work *w)
+{
+  return w->s.groups == 1 && w->o->dilation[1] == 1 && w->c % RG_I8_STEP == 0;
+}
+
+/* Rows of images between their padding, begin .. end of all of them. */
+static bool pad(void *context, int64_t begin, int64_t end)
+{
+  const work *w = context;
+  const rg_i8_kernels *kernels = rg_i8_kernels_now();
+  int64_t left = w->o->pad_low[1];
+  int64_t there = rg_min_i64(w->s.x[1], w->size[1] - left); /* that a kernel reaches */
+  uint8_t zeros[64];
+
+  memset(zeros, w->empty, sizeof(zeros));
+  for (int64_t i = begin; i < end; i++) {
+    int64_t row = i % w->size[0] - w->o->pad_low[0];
+    uint8_t *to = w->padded + i * w->row_bytes;
+    bool is_there = row >= 0 && row < w->s.x[0];
+    int64_t first = is_there ? left : w->size[1]; /* what is beside the row, or all */
+
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    for (int64_t j = 0; j < w->size[1]; j++) {
+      if (j == first) { /* the row itself */
+        kernels->row(to + j * w->pixel_bytes,
+                     (const uint8_t *)w->x.data +
+                         (i / w->size[0] * w->s.x[0] + row) * w->s.x[1] * w->s.c,
+                     there * w->s.c, w->flip);
+        j += there - 1;
+        continue;
+      }
+      for (int64_t l = 0; l < w->s.c; l += (int64_t)sizeof(zeros)) {
+        kernels->row(to + j * w->pixel_bytes + l * kernels->width, zeros,
+                     rg_min_i64((int64_t)sizeof(zeros), w->s.c - l), w->flip);
+      }
+    }
+  }
+  return true;
+}
+
+/* Rows y0 .. y1 of an image's results, of all channels: a panel at a time. */
+static void run_band(const work *w, const rg_i8_kernels *kernels, int64_t image, int64_t y0,
+                     int64_t y1)
+{
+  const rg_i8_product *p = &w->product;
+  const rg_i8_run run = { .parts = w->s.w[0],
+                          .part = w->o->dilation[0] * w->row_bytes,
+                          .steps = w->s.w[1] * w->c / RG_I8_STEP,
+                          .lda = w->o->stride[1] * w->pixel_bytes };
+  int64_t bytes = rg_i8_panel_bytes(p->k);
+  int64_t tiles = (w->s.y[1] + kernels->rows_most - 1) / kernels->rows_most;
+  int64_t first = image * w->s.y[0] * w->s.y[1];
+  _Alignas(64) int32_t c[RG_ROWS_MOST * RG_PANEL];
+  int32_t fix[RG_PANEL];
+
+  for (int64_t j = 0; j < p->n && !rg_interrupt_pending(); j += RG_PANEL) {
+    const int8_t *b = p->b + j / RG_PANEL * bytes;
+
+    rg_i8_fix(p, j / RG_PANEL, fix);
+    for (int64_t y = y0; y < y1; y++) {
+      const uint8_t *row = w->padded + (image * w->size[0] + y * w->o->stride[0]) * w->row_bytes;
+
+      for (int64_t t = 0; t < tiles; t++) {
+        int64_t x0 = w->s.y[1] * t / tiles;
+        int64_t rows = w->s.y[1] * (t + 1) / tiles - x0;
+
+        kernels->tile[rows](&run, row + x0 * run.lda, b, c, (const char *)b);
+        rg_i8_finish(p, c, fix, first + y * w->s.y[1] + x0, rows, j);
+      }
+    }
+  }
+}
+
+static bool run_bands(void *context, int64_t begin, int64_t end)
+{
+  const work *w = context;
+  const rg_i8_kernels *kernels = rg_i8_kernels_now();
+
+  for (int64_t i = begin; i < end; i++) {
+    int64_t band = i % w->bands;
+
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    run_band(w, kernels, i / w->bands, w->s.y[0] * band / w->bands,
+             w->s.y[0] * (band + 1) / w->bands);
+  }
+  return !rg_interrupt_pending();
+}
+
+static rg_status run_in_place(work *w, const rg_tensor *weight)
+{
+  rg_i8_weight b = weight_of(w, weight, 0);
+  rg_i8_packed packed;
+  rg_status status;
+
+  RG_TRY(rg_parallel(w->product.n_threads, w->s.n * w->size[0], pad, w));
+  RG_TRY(rg_i8_pack(&b, w->product.n_threads, &packed));
+  w->product.b = packed.data;
+  status = rg_parallel(w->product.n_threads, w->s.n * w->bands, run_bands, w);
+  rg_i8_unpack(&packed);
+  return status;
+}
+
+/* How large an image with its padding is, as far as kernels reach, and what an image is cut into:
+** results that take a panel of b long enough to come, and inputs that stay in L2 meanwhile. */
+static int64_t padded_bytes(work *w)
+{
+  enum { RESULTS = 112, SLACK = 64 };
+  int64_t width = rg_i8_kernels_now()->width;
+
+  for (int i = 0; i < 2; i++) {
+    w->size[i] = (w->s.y[i] - 1) * w->o->stride[i] + (w->s.w[i] - 1) * w->o->dilation[i] + 1;
+  }
+  w->pixel_bytes = w->c * width;
+  w->row_bytes = w->size[1] * w->pixel_bytes;
+  w->bands = rg_max_i64(1, w->s.y[0] / rg_max_i64(1, RESULTS / w->s.y[1]));
+  return rg_round_up(w->s.n * w->size[0] * w->row_bytes + SLACK, 64);
+}
+
+/* -- The kernel ------------------------------------------------------------------------------- */
+
+/* The scales and the bias: those of a group in whole panels. */
+static void gather_numbers(work *w, const rg_call *call)
+{
+  const rg_tensor *w_scale = call->in[3];
+  const rg_tensor *bias = call->n_in > 4 ? call->in[4] : NULL;
+  int64_t of_rounded = rg_round_up(w->of, RG_PANEL);
+  float *scales = w->numbers;
+  float *biases = w->numbers + w->s.groups * of_rounded;
+
+  memset(w->numbers, 0, (size_t)(2 * w->s.groups * of_rounded) * sizeof(float));
+  for (int64_t g = 0; g < w->s.groups; g++) {
+    for (int64_t j = 0; j < w->of; j++) {
+      int64_t at = w_scale->_count == 1 ? 0 : (g * w->of + j) * w_scale->_stride[0];
+
+      scales[g * of_rounded + j] = ((const float *)w_scale->_data)[at];
+    }
+    if (bias != NULL) {
+      rg_run_f32(bias->_data, bias->_dtype, g * w->of * bias->_stride[0], bias->_stride[0], w->of,
+                 biases + g * of_rounded);
+    }
+  }
+  w->product.w_scale = scales;
+  w->product.bias = bias != NULL ? biases : NULL;
+}
+
+static void describe(work *w, const rg_call *call)
+{
+  const rg_scaled_conv2d_args *args = call->args;
+  bool is_signed = call->in[0]->_dtype == RG_I8;
+
+  w->s = rg_conv2d_sizes_of(call);
+  w->o = &args->conv.o;
+  w->c = w->s.c / w->s.groups;
+  w->of = w->s.o / w->s.groups;
+  w->flip = is_signed ? 0x80 : 0;
+  w->empty = (uint8_t)args->more.x_zero;
+  w->product = (rg_i8_product){
+    .m = w->s.n * w->s.y[0] * w->s.y[1],
+    .n = w->of,
+    .k = w->c * w->s.w[0] * w->s.w[1],
+    .n_threads = rg_threads_for(call->op->cost(call).flops),
+    .fill = gather,
+    .context = w,
+    .offset = (is_signed ? 128 : 0) + (int32_t)args->more.x_zero,
+    .x_scale = call->in[2]->_data,
+    .act = args->conv.o.act,
+    .dtype = args->more.dtype,
+    .y_zero = (int32_t)args->more.y_zero,
+    .y_row = w->s.o,
+  };
+  if (call->n_in > 5 && call->in[5] != NULL) {
+    w->product.y_scale = *(const float *)call->in[5]->_data;
+  }
+}
+
+static rg_status run(work *w, const rg_call *call, rg_frame *frame)
+{
+  int64_t bytes_n = 2 * w->s.groups * rg_round_up(w->of, RG_PANEL) * (int64_t)sizeof(float);
+  bool in_place = is_in_place(w);
+
+  RG_TRY(rg_block_alloc(RG_CPU, bytes_n + (in_place ? padded_bytes(w) : rg_i8_room(&w->product)),
+                        &w->room));
+  w->numbers = w->room.data;
+  gather_numbers(w, call);
+  if (w->x.block.data != NULL) {
+    RG_TRY(rg_cpu_convert(&w->x.copy, &w->x.view));
+  }
+  frame->path = rg_i8_kernels_now()->path;
+  w->padded = (uint8_t *)w->room.data + bytes_n;
+  w->product.y = w->y.data;
+  RG_TRY(in_place ? run_in_place(w, call->in[1]) : run_gathered(w, call->in[1], w->padded));
+  return w->y.block.data != NULL ? rg_cpu_convert(&w->y.view, &w->y.copy) : RG_OK;
+}
+
+rg_status rg_cpu_scaled_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  work w;
+  rg_status status;
+
+  memset(&w, 0, sizeof(w));
+  if (out[0]->_count == 0) {
+    return RG_OK;
+  }
+  describe(&w, call);
+  status = take_side(&w.x, call->in[0], w.o->layout);
+  if (status == RG_OK) {
+    status = take_side(&w.y, out[0], w.o->layout);
+  }
+  if (status == RG_OK) {
+    status = run(&w, call, frame);
+  }
+  give_back(&w.room);
+  give_back(&w.y.block);
+  give_back(&w.x.block);
+  return status;
+}

@@ -1,0 +1,174 @@
+-- SPDX-License-Identifier: MIT
+-- scaled_conv_spec: convolutions of bytes against sums of whole numbers, in every bit, by every
+-- instruction set: extremes, zero points, images read in place and rows gathered.
+
+require 'jit.opt'.start('-sink') -- see op_spec.lua
+
+local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
+local all = dofile(HERE .. 'cases.lua')
+local case, reference, tensors = all.cases.scaled_conv2d, all.reference, all.tensors
+local ffi = require 'ffi'
+local C = tensors.C
+
+local ENOSUP = -7
+local slot = ffi.new('rg_tensor *[1]')
+local ON_CPU = tensors.DEVICE == 0
+
+local state = 1
+local function number(n)
+  state = (state * 1103515245 + 12345) % 2147483648
+  return math.floor(state / 65536) % n
+end
+
+-- Bytes: one everywhere, or drawn from the whole range.
+local function bytes(shape, dtype, value)
+  local x, least = reference.new(shape, dtype), dtype == 'u8' and 0 or -128
+  for i = 1, reference.count(shape) do x[i] = value or number(256) + least end
+  return x
+end
+
+local function floats(shape, value)
+  local x = reference.new(shape, 'f32')
+  for i = 1, reference.count(shape) do x[i] = value or (number(65) - 32) / 8 end
+  return x
+end
+
+local function run(t, args)
+  tensors.check(case.call(C, t, args, slot))
+  return tensors.hold(slot[0])
+end
+
+local MOST = C.rg_machine_facts().isa_level
+
+-- One call by every instruction set.
+local function try(list, args)
+  local t, wanted = {}, case.reference(list, args)[1]
+  for i = 1, 6 do
+    t[i] = list[i] and tensors.make(list[i], list[i].shape, list[i].dtype)
+  end
+  for level = ON_CPU and 0 or MOST, MOST do
+    tensors.check(C.rg_set_isa(level))
+    local got = tensors.read(run(t, args))
+    assert.are.equal(#wanted, #got)
+    for i = 1, #wanted do
+      if got[i] ~= wanted[i] then
+        error(('level %d: element %d is %.9g, wanted %.9g'):format(level, i, got[i], wanted[i]), 0)
+      end
+    end
+  end
+  tensors.release_all()
+end
+
+-- Shapes of x (channels last) and w, arguments.
+local GEOMETRIES = {
+  ['in place'] = { { 2, 6, 17, 8 }, { 33, 8, 3, 3 }, { pad = { 1, 1, 1, 1 } } },
+  ['in place, one channel of four'] = { { 1, 5, 5, 4 }, { 1, 4, 1, 1 }, { stride = { 2, 2 } } },
+  ['in place, more padding than image'] = { { 1, 2, 2, 4 }, { 3, 4, 2, 2 },
+    { pad = { 3, 4, 2, 5 }, stride = { 2, 3 }, dilation = { 2, 1 } } },
+  gathered = { { 2, 5, 6, 3 }, { 5, 3, 3, 2 }, { pad = { 1, 0, 0, 2 } } },
+  ['gathered, dilated'] = { { 1, 7, 9, 4 }, { 2, 4, 3, 3 },
+    { dilation = { 1, 2 }, pad = { 0, 2, 0, 2 } } },
+  ['in groups'] = { { 1, 4, 5, 6 }, { 9, 2, 2, 3 }, { groups = 3, stride = { 1, 2 } } },
+  ['of each channel'] = { { 1, 5, 5, 5 }, { 5, 1, 3, 3 }, { groups = 5, pad = { 1, 1, 1, 1 } } },
+}
+
+local function merged(a, b)
+  local both = {}
+  for k, v in pairs(a) do both[k] = v end
+  for k, v in pairs(b) do both[k] = v end
+  return both
+end
+
+describe('a convolution of bytes', function()
+  after_each(function()
+    tensors.release_all()
+    tensors.check(C.rg_set_isa(MOST))
+  end)
+
+  for name, g in pairs(GEOMETRIES) do
+    it('has the sums of whole numbers, ' .. name, function()
+      for _, pair in ipairs { { 'u8' }, { 'i8' }, { 'u8', 255, -128 }, { 'u8', 0, 127 },
+        { 'i8', -128, -128 }, { 'i8', 127, -128 } } do
+        local x, w = bytes(g[1], pair[1], pair[2]), bytes(g[2], 'i8', pair[3])
+        for _, zero in ipairs(pair[1] == 'u8' and { 0, 64, 255 } or { -128, 0, 127 }) do
+          try({ x, w, floats({}, 1), floats({}, 1) },
+            merged(g[3], { nhwc = true, x_zero = zero }))
+        end
+      end
+    end)
+
+    it('saturates bytes and rounds ties to even, ' .. name, function()
+      for i, dtype in ipairs { 'u8', 'i8' } do
+        for _, scale in ipairs { 0.5, 64, 4096 } do
+          try({ bytes(g[1], 'u8'), bytes(g[2], 'i8'), floats({ 1 }, 0.25),
+            floats({ g[2][1] }, 2), floats { g[2][1] }, floats({}, scale) },
+            merged(g[3], { nhwc = true, x_zero = 100, y_zero = 20 * i, dtype = dtype,
+              act = i - 1 }))
+        end
+      end
+    end)
+  end
+
+  it('gives the zero point for what is no number', function()
+    local x, w = bytes({ 1, 2, 2, 4 }, 'u8', 3), bytes({ 2, 4, 1, 1 }, 'i8', 1)
+    for level = ON_CPU and 0 or MOST, MOST do
+      tensors.check(C.rg_set_isa(level))
+      local t = { tensors.make(x, x.shape, 'u8'), tensors.make(w, w.shape, 'i8'),
+        tensors.make({ 1 }, {}, 'f32'), tensors.make({ 1, 0 / 0 }, { 2 }, 'f32'), false,
+        tensors.make({ 1 }, {}, 'f32') }
+      local y = tensors.read(run(t, { nhwc = true, y_zero = 7, dtype = 'u8' }))
+      assert.same({ 19, 7, 19, 7 }, { unpack(y, 1, 4) })
+    end
+  end)
+
+  it('reads scales, and a weight that was written to, when a plan is replayed', function()
+    local x, w = bytes({ 1, 4, 4, 4 }, 'u8'), bytes({ 3, 4, 3, 3 }, 'i8')
+    local t = { tensors.make(x, x.shape, 'u8'), tensors.make(w, w.shape, 'i8'),
+      tensors.make({ 0.5 }, { 1 }, 'f32'), tensors.make({ 1 }, {}, 'f32') }
+    local plan, args = ffi.new 'rg_plan *[1]', { nhwc = true, x_zero = 9 }
+    C.rg_tensor_set_param(t[2], 1)
+    local before = tensors.read(run(t, args))
+    tensors.check(C.rg_capture_begin())
+    local y = run(t, args)
+    tensors.check(C.rg_capture_end(plan))
+    tensors.check(C.rg_fill_(t[3], 2))
+    tensors.check(C.rg_plan_replay(plan[0], 1))
+    for i, v in ipairs(tensors.read(y)) do assert.are.equal(4 * before[i], v) end
+    tensors.check(C.rg_fill_(t[2], 0))
+    tensors.check(C.rg_plan_replay(plan[0], 1))
+    for _, v in ipairs(tensors.read(y)) do assert.are.equal(0, v) end
+    C.rg_plan_release(plan[0])
+  end)
+
+  it('has no gradient, and says so', function()
+    local x, w = bytes({ 1, 2, 2, 4 }, 'u8'), bytes({ 2, 4, 1, 1 }, 'i8')
+    local one, sum = tensors.make({ 2 }, {}, 'f32'), ffi.new 'rg_tensor *[1]'
+    tensors.check(C.rg_require_grad(one, 1))
+    local t = { tensors.make(x, x.shape, 'u8'), tensors.make(w, w.shape, 'i8'), one,
+      tensors.make({ 1 }, {}, 'f32') }
+    tensors.check(C.rg_sum(run(t, { nhwc = true }), nil, 0, 0, sum))
+    local status = C.rg_backward(tensors.hold(sum[0]), nil, 0)
+    assert.are.equal(ENOSUP, status)
+    assert.are.equal('scaled_conv2d: has no gradient', tensors.failure(status))
+  end)
+
+  it('says what does not fit', function()
+    local x, w = bytes({ 1, 2, 2, 4 }, 'u8', 1), bytes({ 2, 4, 1, 1 }, 'i8', 1)
+    local one = floats({}, 1)
+    for _, bad in ipairs {
+      { { x, w, one, one }, { x_zero = 256 }, 'x_zero is 256, wanted 0 .. 255 beside u8' },
+      { { x, w, one, one }, { y_zero = 1 }, 'y_zero is 1, wanted 0 .. 0 beside f32' },
+      { { x, w, one, one }, { dtype = 'u8' }, 'there is no y_scale, which a result of u8 needs' },
+      { { x, w, one, one, false, one }, {},
+        'there is a y_scale, and the result is f32, which needs none' },
+      { { x, w, floats({ 2 }, 1), one }, {}, 'x_scale is f32[2], wanted one number' },
+      { { x, w, one, floats({ 3 }, 1) }, {}, 'w_scale is f32[3], wanted one number or [2]' },
+      { { x, x, one, one }, {}, 'w is u8, wanted i8' },
+    } do
+      local t, list = {}, bad[1]
+      for i = 1, 6 do t[i] = list[i] and tensors.make(list[i], list[i].shape, list[i].dtype) end
+      local status = case.call(C, t, merged(bad[2], { nhwc = true }), slot)
+      assert.are.equal('scaled_conv2d: ' .. bad[3], tensors.failure(status))
+    end
+  end)
+end)
