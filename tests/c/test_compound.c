@@ -6,6 +6,7 @@
 #include "ridge.h"
 
 #include "base/base.h"
+#include "op/compose.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
@@ -319,6 +320,67 @@ static void test_multiplied(void)
   release(want);
 }
 
+/* -- Compositions ---------------------------------------------------------------------- */
+
+/* References of three that somebody else holds, too; the first n of an order were dropped. */
+static void check_refs(rg_tensor *const *held, const int *order, int n)
+{
+  for (int k = 0; k < 3; k++) {
+    is_int(held[order[k]]->_refs, k < n ? 1 : 2, "held by the composition until it is dropped");
+  }
+}
+
+/* Results that are released early, in every order of three, are released once. */
+static void test_dropped(void)
+{
+  static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+                                    { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+
+  for (int i = 0; i < 6; i++) {
+    for (int n = 0; n <= 3; n++) {
+      rg_compose f = { .what = "three" };
+      rg_tensor *held[3];
+
+      for (int k = 0; k < 3; k++) {
+        held[k] = rg_f_hold(rg_f_add(&f, one, one));
+      }
+      for (int k = 0; k < n; k++) {
+        rg_f_drop(&f, held[orders[i][k]]);
+        check_refs(held, orders[i], k + 1);
+      }
+      rg_f_drop(&f, NULL);
+      rg_f_drop(&f, one);
+      check_refs(held, orders[i], n);
+      is_status(rg_f_end(&f), RG_OK, "the end");
+      check_refs(held, orders[i], 3);
+      for (int k = 0; k < 3; k++) {
+        rg_tensor_release(held[k]);
+      }
+    }
+  }
+}
+
+/* As many steps as there is room for, and one more. */
+static void test_many_steps(void)
+{
+  for (int more = 0; more < 2; more++) {
+    rg_compose f = { .what = "many" };
+    rg_value x = one;
+    rg_tensor *out = NULL;
+
+    for (int i = 0; i < RG_COMPOSE_STEPS + more; i++) {
+      x = rg_f_add(&f, x, one);
+    }
+    if (more == 0) {
+      is_status(rg_f_give(&f, x, &out), RG_OK, "48 steps");
+    } else {
+      ok(x == NULL, "49 have no result");
+      says(rg_f_give(&f, x, &out), RG_EBUG, "many: its composition has too many steps");
+    }
+    rg_tensor_release(out);
+  }
+}
+
 /* -- Steps ----------------------------------------------------------------------------- */
 
 /* A step of so many parameters that their list does not fit on the stack leaves none behind. */
@@ -392,6 +454,8 @@ int main(void)
   test_multiplied();
   test_state_of_others();
   test_steps();
+  test_dropped();
+  test_many_steps();
   unmake();
   rg_generator_release(generator);
   is_int(rg_live_tensors(), tensors, "no tensor is left");

@@ -179,11 +179,34 @@ static void test_within(void)
   is_int(rg_grad_dead(dead, 4), 1, "then the third");
 }
 
+/* A call that cannot be remembered for lack of memory says so, and is not made. */
+static void test_no_memory(void)
+{
+  rg_tensor *x = leaf(2, 0);
+  rg_tensor *y = NULL;
+  rg_status status = RG_ENOMEM;
+  bool said = false;
+
+  for (int64_t n = 1; n < 100 && status == RG_ENOMEM; n++) {
+    rg_alloc_fail_at(n);
+    status = rg_mul(x, x, &y);
+    rg_alloc_fail_at(0);
+    said = said || (status == RG_ENOMEM &&
+                    strcmp(rg_error_message(),
+                           "mul: no memory to remember the call for its gradient") == 0);
+  }
+  is_status(status, RG_OK, "with memory it is made");
+  ok(said, "without, it says what the memory is for");
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
   test_order();
   test_root();
   test_within();
+  test_no_memory();
   is_int(rg_grad_calls(), 0, "no call is left");
   is_int(rg_memory_of(RG_CPU)->live_bytes, 0, "and no memory");
   return done();
