@@ -158,16 +158,39 @@ static rg_status add_modes(recording *r, const rg_call *call, int32_t *out)
   return rg_ir_modes_add(r->g, &modes, out);
 }
 
+/* A node that reads these values, and what is noted of its call. */
+static rg_status note(recording *r, const rg_call *call, const int32_t *in, int32_t *out)
+{
+  const rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
+  int32_t modes;
+  int32_t generator = -1;
+  rg_ir_text module;
+  rg_ir_text line;
+
+  RG_TRY(add_modes(r, call, &modes));
+  if (call->op->draws) {
+    RG_TRY(rg_ir_generator_add(r->g, call->generator, &generator));
+  }
+  RG_TRY(rg_ir_text_add(r->g, rg_place_now.module, &module));
+  RG_TRY(rg_ir_text_add(r->g, rg_place_now.line, &line));
+  RG_TRY(rg_ir_node_add(r->g, call->op, in, call->n_in, call->args, out));
+  rg_ir_node *node = rg_ir_node_at(r->g, *out);
+
+  node->modes = modes;
+  node->recomputed = rg_recording_repeats();
+  node->module = module;
+  node->line = line;
+  node->generator = generator;
+  node->flops = cost.flops;
+  node->bytes = cost.bytes;
+  return call->op->draws && call->n_draws > 0 ? rg_recording_drew(r, call, *out) : RG_OK;
+}
+
 /* The node of a call, without its results. */
 static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
 {
-  rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
   int32_t *in = rg_host_alloc((size_t)call->n_in * sizeof(*in));
   rg_status status = in != NULL ? RG_OK : rg_fail(RG_ENOMEM, "graph: no memory for a node");
-  int32_t modes = 0;
-  int32_t generator = 0;
-  rg_ir_text module = 0;
-  rg_ir_text line = 0;
 
   for (int32_t i = 0; i < call->n_in && status == RG_OK; i++) {
     in[i] = RG_IR_NONE;
@@ -175,35 +198,7 @@ static rg_status add_node(recording *r, const rg_call *call, int32_t *out)
       status = rg_recording_value(r, call->in[i], &in[i]);
     }
   }
-  if (status == RG_OK) {
-    status = add_modes(r, call, &modes);
-  }
-  if (status == RG_OK && call->op->draws) {
-    status = rg_ir_generator_add(r->g, call->generator, &generator);
-  }
-  if (status == RG_OK) {
-    status = rg_ir_text_add(r->g, rg_place_now.module, &module);
-  }
-  if (status == RG_OK) {
-    status = rg_ir_text_add(r->g, rg_place_now.line, &line);
-  }
-  if (status == RG_OK) {
-    status = rg_ir_node_add(r->g, call->op, in, call->n_in, call->args, out);
-  }
-  if (status == RG_OK) {
-    rg_ir_node *node = rg_ir_node_at(r->g, *out);
-
-    node->modes = modes;
-    node->recomputed = rg_recording_repeats();
-    node->module = module;
-    node->line = line;
-    node->generator = call->op->draws ? generator : -1;
-    node->flops = cost.flops;
-    node->bytes = cost.bytes;
-    if (call->op->draws && call->n_draws > 0) {
-      status = rg_recording_drew(r, call, *out);
-    }
-  }
+  status = status == RG_OK ? note(r, call, in, out) : status;
   rg_host_free(in);
   return status;
 }

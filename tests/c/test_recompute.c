@@ -257,6 +257,99 @@ static void test_refused(void)
   }
 }
 
+/* A part whose second run draws from another place, or as a part that there never was. */
+static void test_places(void)
+{
+  static const char other[] =
+      "recompute: dropout draws other random numbers in the second run of a "
+      "part than in its first";
+  static const char none[] = "recompute: dropout draws random numbers in the second run of a part, "
+                             "and its first run drew none there";
+  static const char size[] = "recompute: dropout draws 39 random numbers in the second run of a "
+                             "part, where dropout drew 40 in its first";
+  static const char function[] =
+      "recompute: uniform draws 40 random numbers in the second run of a "
+      "part, where dropout drew 40 in its first";
+  static const struct {
+    uint64_t seed;
+    uint64_t offset;
+    int32_t next;
+    int32_t end;
+    int32_t how;
+    const char *says;
+  } cases[] = { { 7, 0, 0, 1, 0, NULL },   { 8, 0, 0, 1, 0, other },   { 7, 40, 0, 1, 0, other },
+                { 7, 0, 1, 100, 0, none }, { 7, 0, 0, 0, 0, none },    { 7, 0, 0, 100, 0, NULL },
+                { 7, 0, 0, 1, 1, size },   { 7, 0, 0, 1, 2, function } };
+
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    rg_recomputed part = { .on = 1, .next = cases[i].next, .end = cases[i].end };
+    rg_tensor *x = filled(1);
+    rg_tensor *y[2] = { NULL };
+    rg_tensor *small = NULL;
+    rg_graph *g = NULL;
+
+    is_status(rg_narrow(x, 0, 0, N - 1, 1, &small), RG_OK, "one number fewer");
+    rg_seed(7);
+    is_status(rg_capture_begin(), RG_OK, "a capture");
+    is_status(rg_record_begin(1), RG_OK, "is recorded");
+    is_status(rg_dropout(x, RATE, NULL, &y[0]), RG_OK, "a draw");
+    rg_generator_set(rg_generator_default(), cases[i].seed, cases[i].offset);
+    rg_record_recomputed(&part);
+    is_status(cases[i].how == 2   ? rg_uniform_(x, 0, 1, NULL)
+              : cases[i].how == 1 ? rg_dropout(small, RATE, NULL, &y[1])
+                                  : rg_dropout(x, RATE, NULL, &y[1]),
+              RG_OK, "and a second one");
+    rg_record_recomputed(&part);
+    is_status(rg_record_end(&g), cases[i].says == NULL ? RG_OK : RG_ECAPTURE, "that repeats it");
+    if (!ok(cases[i].says == NULL || strcmp(rg_error_message(), cases[i].says) == 0, "or not")) {
+      printf("#   got %s\n#  want %s\n", rg_error_message(), cases[i].says);
+    }
+    rg_capture_cancel();
+    rg_graph_release(g);
+    rg_tensor_release(small);
+    rg_tensor_release(x);
+    rg_tensor_release(y[0]);
+    rg_tensor_release(y[1]);
+  }
+}
+
+/* One number is drawn and repeated; none are neither. */
+static void test_few(void)
+{
+  rg_recomputed part = { .on = 1 };
+  rg_tensor *x = NULL;
+  rg_tensor *y[4] = { NULL };
+  rg_graph *g = NULL;
+  int64_t recording;
+
+  is_status(rg_empty(RG_F32, RG_CPU, (const int64_t[]){ 1 }, 1, &x), RG_OK, "one number");
+  is_status(rg_fill_(x, 1), RG_OK, "that is there");
+  rg_seed(7);
+  is_status(rg_capture_begin(), RG_OK, "a capture");
+  is_status(rg_record_begin(1), RG_OK, "is recorded");
+  for (int32_t i = 0; i < 2; i++) {
+    rg_generator_set(rg_generator_default(), 7, 0);
+    if (i == 1) {
+      part.end = rg_record_draws(&recording);
+      is_int(part.end, 1, "one draw");
+      rg_record_recomputed(&part);
+    }
+    is_status(rg_dropout(x, 0, NULL, &y[2 * i]), RG_OK, "a call that draws none");
+    is_status(rg_dropout(x, RATE, NULL, &y[2 * i + 1]), RG_OK, "and one");
+  }
+  rg_record_recomputed(&part);
+  is_int(part.next, 1, "is repeated");
+  is_status(rg_record_end(&g), RG_OK, "the end");
+  rg_capture_cancel();
+  is_int(rg_ir_node_at(g, 2)->repeats, -1, "none has none to repeat");
+  is_int(rg_ir_node_at(g, 3)->repeats, 1, "one that");
+  rg_graph_release(g);
+  rg_tensor_release(x);
+  for (int32_t i = 0; i < 4; i++) {
+    rg_tensor_release(y[i]);
+  }
+}
+
 static void test_memory(void)
 {
   rg_tensor *x = filled(1);
@@ -301,6 +394,8 @@ int main(void)
   test_replays();
   test_nested();
   test_refused();
+  test_places();
+  test_few();
   test_memory();
   return done();
 }

@@ -454,6 +454,7 @@ static void test_written(void)
     is_int(node->n_results, 1, "makes one");
     is_int(node->n_out, n, "and a version of what it writes to");
     is_int(rg_ir_n_states(g), n - 1, "which is a state");
+    ok(node->flops == 0 && node->bytes == 0, "what it costs nobody says");
     for (int32_t i = 0; i < 3; i++) {
       const rg_ir_value *read = rg_ir_value_at(g, rg_ir_inputs(g, rg_ir_node_at(g, 1 + i))[0]);
 
@@ -513,8 +514,12 @@ static void test_broken_off(void)
   ok(rg_graph_recorder == NULL && (rg_ring_on & RG_RING_GRAPH) == 0 && rg_recording_now() == NULL,
      "set aside it hears nothing");
   ok(rg_record_swap(aside) == NULL && rg_graph_recorder != NULL, "until it is back");
+  const rg_graph_hooks *hooks = rg_graph_recorder;
+  const rg_call call = { .op = &op_write };
+
   rg_record_cancel();
   rg_capture_cancel();
+  is_status(hooks->end(&call, 0, NULL), RG_OK, "a body whose recording is gone has an end");
   rg_record_release(NULL);
   for (int32_t i = 0; i < 4; i++) {
     rg_tensor_release(y[i]);
