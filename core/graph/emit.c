@@ -26,7 +26,8 @@ typedef struct emitting {
   rg_tensor **at;   /* by value: what holds it, held */
   rg_tensor **into; /* by storage: the tensor in whose memory it is made; NULL: memory of the
                     ** plan's */
-  int32_t *last;    /* by value: position of the last node that needs it; n: the graph's end */
+  int32_t *last;    /* by value: position of the last node that needs it, 0 where none does; n: the
+                    ** graph's end */
   const rg_tensor **in;
   char *args;
   rg_tensor **out;   /* the outputs, held */
@@ -85,15 +86,14 @@ static void find_last_uses(emitting *e)
     const rg_ir_value *v = rg_ir_value_at(e->g, id);
     const rg_ir_use *uses = rg_ir_uses(e->g, v);
 
-    e->last[id] = -1;
     for (int32_t i = 0; i < v->n_uses && !v->removed; i++) {
       const rg_ir_node *node =
           uses[i].node != RG_IR_NONE ? rg_ir_node_at(e->g, uses[i].node) : NULL;
 
       if (node == NULL) {
         e->last[id] = e->n;
-      } else if (!node->compound && node->position > e->last[id]) {
-        e->last[id] = node->position;
+      } else if (!node->compound) {
+        e->last[id] = (int32_t)rg_max_i64(e->last[id], node->position);
       }
     }
   }
@@ -102,7 +102,7 @@ static void find_last_uses(emitting *e)
 /* Nobody behind a position needs a value. */
 static void end_use(emitting *e, int32_t value, int32_t position)
 {
-  if (value != RG_IR_NONE && e->last[value] <= position && e->at[value] != NULL) {
+  if (value != RG_IR_NONE && e->last[value] <= position) {
     drop(e, value);
   }
 }
@@ -197,7 +197,7 @@ static bool reads_hidden(const emitting *e, const rg_ir_node *node)
   const int32_t *outs = rg_ir_outputs(e->g, node);
 
   for (int32_t i = n_visible(node->op); i < node->n_results; i++) {
-    if (outs[i] != RG_IR_NONE && e->last[outs[i]] >= 0) {
+    if (outs[i] != RG_IR_NONE && e->last[outs[i]] > 0) {
       return true;
     }
   }
@@ -208,7 +208,8 @@ static bool reads_hidden(const emitting *e, const rg_ir_node *node)
 static void link_draw(emitting *e, const rg_ir_node *node, step *s)
 {
   e->drew[node->draw] = s;
-  s->repeats = node->repeats >= 0 ? e->drew[rg_ir_node_at(e->g, node->repeats)->draw] : NULL;
+  s->repeats =
+      node->repeats != RG_IR_NONE ? e->drew[rg_ir_node_at(e->g, node->repeats)->draw] : NULL;
 }
 
 static rg_status dispatch(const emitting *e, const rg_ir_node *node, rg_call *call, rg_tensor **out)
