@@ -433,6 +433,32 @@ static void test_blame(void)
   }
 }
 
+/* What is said of a node is cut where it is longer than an error may be. */
+static void test_long(void)
+{
+  enum { ROOM = 255 };
+  static const char node[] = "graph: node 0 (neg): ";
+  char name[400];
+  char said[ROOM + 1];
+  char want[sizeof(node) + ROOM];
+  int32_t x;
+  rg_graph *g = graph(&x);
+  rg_tensor *out[1] = { NULL };
+  rg_plan *plan = NULL;
+
+  memset(name, 'a', sizeof(name));
+  name[sizeof(name) - 1] = '\0';
+  rg_ir_name(g, x, text_in(g, name));
+  returned(g, unary(g, &rg_op_neg, x), "");
+  is_status(rg_graph_plan(g, out, &plan), RG_EARG, "an input with a long name and no tensor");
+  (void)snprintf(said, sizeof(said), "input %s", name);
+  (void)snprintf(want, sizeof(want), "%s%s", node, said);
+  if (!ok(strcmp(rg_error_message(), want) == 0, "as much of it as there is room for")) {
+    printf("#   got %s\n#  want %s\n", rg_error_message(), want);
+  }
+  rg_graph_release(g);
+}
+
 /* -- The tape ------------------------------------------------------------------------------ */
 
 /* It is told of nothing, whether it is on or not, and is afterwards what it was. */
@@ -524,6 +550,7 @@ int main(void)
   test_compounds();
   test_modules();
   test_blame();
+  test_long();
   test_tape();
   test_derived();
   is_int(rg_live_tensors(), 0, "no tensor is left");

@@ -252,6 +252,30 @@ static void test_compound_memory(void)
 
 /* -- Parts that are computed again --------------------------------------------------------- */
 
+/* However many draws there are: the room for them doubles. */
+static void test_many_draws(void)
+{
+  rg_tensor *x = filled(SHAPE(2), 1, 1);
+  int32_t room = 16;
+  bool right = true;
+
+  begin();
+  for (int32_t i = 1; i <= 40; i++) {
+    rg_tensor *y = NULL;
+
+    must(rg_dropout(x, 0.5, NULL, &y));
+    rg_tensor_release(y);
+    room = i > room ? 2 * room : room;
+    right = right && rg_recording_now()->room == room && rg_recording_now()->n_draws == i &&
+            rg_recording_now()->draws[0].node == 0 &&
+            rg_recording_now()->draws[i - 1].node == i - 1;
+  }
+  ok(right, "each draw is noted behind the others");
+  rg_record_cancel();
+  rg_capture_cancel();
+  rg_tensor_release(x);
+}
+
 /* A body that failed in the second run repeats none of the first one's draws: those that are made
 ** instead do. */
 static void test_undrawn(void)
@@ -535,6 +559,7 @@ int main(void)
   test_types();
   test_compound();
   test_compound_memory();
+  test_many_draws();
   test_undrawn();
   test_windows();
   test_unwritten();
