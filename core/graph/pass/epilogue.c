@@ -261,12 +261,11 @@ static rg_status fuse(fusion *f, site *s, int32_t b)
 /* x + b, from either side. */
 static rg_status visit_sum(fusion *f, site *s, const rg_ir_node *node)
 {
-  const int32_t in[2] = { rg_ir_inputs(f->g, node)[0],
-                          node->n_in > 1 ? rg_ir_inputs(f->g, node)[1] : RG_IR_NONE };
-
-  if (node->n_in != 2 || in[0] == RG_IR_NONE || in[1] == RG_IR_NONE) {
-    return RG_OK;
+  if (node->n_in != 2 || rg_ir_inputs(f->g, node)[1] == RG_IR_NONE) {
+    return RG_OK; /* of a tensor and a number */
   }
+  const int32_t in[2] = { rg_ir_inputs(f->g, node)[0], rg_ir_inputs(f->g, node)[1] };
+
   for (int32_t i = 0; i < 2; i++) {
     s->y = in[i];
     if (may_move(f, s) && s->in[s->n_in - 1] == RG_IR_NONE && is_bias(f->g, s, in[1 - i])) {

@@ -227,7 +227,7 @@ static void add_link(rg_fusing *f, int32_t number)
 
 static void begin(rg_fusing *f)
 {
-  f->c = (rg_chain){ 0 };
+  f->c = (rg_chain){ .n = 0 };
   f->number++;
 }
 
