@@ -286,6 +286,17 @@ static void test_operands(void)
       comes(g, last, each[i].want, "a sum");
     }
   }
+  for (int32_t first = 0; first < 2; first++) { /* of one region, and of other shapes */
+    const rg_pool2d_args whole = { .o = { .size = { 8, 8 }, .stride = { 8, 8 } } };
+    rg_graph *g;
+
+    must(rg_ir_new(&g));
+    int32_t x = convolved(g, image(g, 16), weight(g, 16));
+    int32_t y = node_of(g, rg_ops[RG_OP_AVG_POOL2D], &x, 1, &whole, -1);
+
+    returned(g, mean(g, first ? added(g, y, x) : added(g, x, y)), "");
+    comes(g, last, "conv2d avg_pool2d add mean", "a sum of two shapes");
+  }
   rg_graph *g;
 
   must(rg_ir_new(&g));
@@ -444,6 +455,20 @@ static void test_no_memory(void)
   rg_graph_release(g);
 }
 
+/* A graph without nodes, and one without values. */
+static void test_empty(void)
+{
+  for (int32_t values = 0; values < 2; values++) {
+    rg_graph *g;
+
+    must(rg_ir_new(&g));
+    if (values > 0) {
+      returned(g, image(g, 16), "");
+    }
+    comes(g, last, "", "nothing to change");
+  }
+}
+
 int main(void)
 {
   setenv("RIDGE_CHECK", "1", 1);
@@ -457,6 +482,7 @@ int main(void)
   test_worth();
   test_borders();
   test_hidden();
+  test_empty();
   test_no_memory();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   return done();

@@ -429,8 +429,8 @@ static rg_status change_all(changing *c)
 
 static rg_status new_arrays(changing *c)
 {
-  const size_t n_nodes = (size_t)rg_ir_n_nodes(c->g) + 1;
-  const size_t n_values = (size_t)c->n_values + 1;
+  const size_t n_nodes = (size_t)rg_ir_n_nodes(c->g);
+  const size_t n_values = (size_t)c->n_values;
 
   c->region = rg_host_zeroed(n_nodes * sizeof(*c->region));
   c->fits = rg_host_zeroed(n_nodes);
@@ -441,7 +441,9 @@ static rg_status new_arrays(changing *c)
       c->first == NULL) {
     return rg_fail(RG_ENOMEM, "graph: no memory for channels last");
   }
-  memcpy(c->old, c->order, (size_t)c->n * sizeof(*c->old));
+  for (int32_t i = 0; i < c->n; i++) { /* of a graph without nodes there is no order */
+    c->old[i] = c->order[i];
+  }
   memset(c->last, 0xff, n_values * sizeof(*c->last));
   memset(c->first, 0xff, n_values * sizeof(*c->first));
   return RG_OK;
