@@ -220,6 +220,7 @@ end
 ---@param at number|nil the step; those taken so far when left out
 ---@return table evaluation accuracy, lo, hi (its 95 % interval), hits, n, step; below the best one
 ---  before also below, below_lo, below_hi, best_step; fell
+-- >> m = ridge.monitor()
 -- >> m:accuracy(970, 1000)
 function Monitor:accuracy(hits, n, at)
   for name, value in pairs { hits = hits, n = n } do

@@ -130,6 +130,9 @@ describe('what can be typed', function()
 
   setup(function()
     home, stored = folders.new(), folders.new()
+    local events = require('ridge').tensorboard(stored .. '/runs/one') -- of a run that has ended
+    events:ended()
+    events:close()
     local recipe, n = block_with('-- widths.lua'):gsub('ridge%.geom%(64, 1024%)', '{ 64, 65 }')
     assert.equal(1, n)
     recipe, n = recipe:gsub("ridge%.sweep 'widths' {", "%0 protocol = 'quick',")
