@@ -75,9 +75,9 @@ end
 local conv = ffi.new('rg_scaled_conv2d_options')
 
 --- Convolution of bytes: act(x_scale w_scale conv2d(x - x_zero, w) + bias), with exact sums; what
---- is around an image stands for 0.  With dtype 'i8' or 'u8' the result is bytes as well: round(y
---- (1 / y_scale)) + y_zero, saturated.  Channels last ('nhwc') are read where they lie.  No gradient
---- goes through it.
+--- is around an image stands for 0.  With dtype 'i8' or 'u8' the result is bytes as well:
+--- round(y (1 / y_scale)) + y_zero, saturated.  Channels last ('nhwc') are read where they lie, and
+--- a weight (set_param) is packed once.  No gradient goes through it.
 ---@param x Tensor [n x c x h x w] of i8 or u8, channels last with layout = 'nhwc'
 ---@param w Tensor [o x c/groups x kh x kw] of i8
 ---@param x_scale Tensor|number f32, one number
