@@ -236,6 +236,36 @@ static void test_channels(rg_tensor **out)
   }
 }
 
+/* Axes beyond both ends, a vector, groups that are none. */
+static void test_axes(rg_tensor **out)
+{
+  static const int64_t groups[] = { 0, -1, -2, 3, 8 };
+  static const int32_t axes[] = { -5, 4, 0, 2, -1, -4 };
+  char words[96];
+
+  for (size_t i = 0; i < sizeof(axes) / sizeof(*axes); i++) {
+    const rg_batch_norm_options o = { .eps = 1e-5, .momentum = 0.1, .axis = axes[i], .batch = 1 };
+
+    (void)snprintf(words, sizeof(words),
+                   "batch_norm: x is f32[2,4,5,5], wanted 4 channels on axis %d",
+                   axes[i] < 0 ? axes[i] : axes[i] + 1);
+    says(rg_batch_norm(image, one, one, mean, var, &o, out), RG_ESHAPE, words);
+  }
+  for (int32_t axis = -1; axis <= 0; axis++) {
+    const rg_batch_norm_options o = { .eps = 1e-5, .axis = axis };
+
+    says(rg_batch_norm(one, NULL, NULL, mean, var, &o, out), RG_ESHAPE,
+         "batch_norm: x is f32[4], wanted 4 channels");
+  }
+  for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++) {
+    (void)snprintf(words, sizeof(words),
+                   "group_norm: x is f32[2,4,5,5], whose channels do not fall into %d groups",
+                   (int)groups[i]);
+    says(rg_group_norm(image, one, one, groups[i], 1e-5, out), RG_ESHAPE, words);
+  }
+  says(rg_group_norm(one, NULL, NULL, 1, 1e-5, out), RG_ESHAPE, "x is f32[4], whose channels");
+}
+
 static void test_refusals(void)
 {
   rg_tensor *out[3] = { NULL };
@@ -248,6 +278,7 @@ static void test_refusals(void)
   says(rg_group_norm(image, table, NULL, 2, 0, out), RG_ESHAPE,
        "the weight is f32[2,6], wanted [4]");
   test_channels(out);
+  test_axes(out);
   says(rg_group_norm(NULL, NULL, NULL, 2, 0, out), RG_EARG, "a tensor is expected");
   says(rg_batch_norm(image, NULL, NULL, mean, var, &norm, out), RG_ESHAPE, "4 channels on axis 3");
   norm.axis = 1;
