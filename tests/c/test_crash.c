@@ -63,6 +63,35 @@ static void die_after_another_begin(void)
   die_of_null();
 }
 
+static void exit_55(int number)
+{
+  (void)number;
+  _exit(55);
+}
+
+/* Whoever handled signals before gets those that it handled, and no others. */
+static void handled_by(const int *numbers, int n)
+{
+  if (rg_crash_note(-1, 0) != RG_OK) exit(3);
+  for (int i = 0; i < n; i++) {
+    signal(numbers[i], exit_55);
+  }
+  if (rg_crash_note(fd, AT) != RG_OK) exit(3);
+  die_of_null();
+}
+
+static void die_of_another_than_handled(void)
+{
+  const int others[] = { SIGBUS, SIGFPE, SIGILL, SIGABRT };
+
+  handled_by(others, 4);
+}
+
+static void die_of_what_is_handled(void)
+{
+  handled_by((const int[]){ SIGSEGV }, 1);
+}
+
 /* A mapped file that became shorter, read by who expects it, is no death; then a real one. */
 static void touch(void *page)
 {
@@ -123,6 +152,11 @@ int main(void)
   ok(note[0] == '\0', "without a note");
   is_int(child(die_after_another_begin, note, sizeof note), SIGSEGV, "after another begin");
   ok(strcmp(note, "signal 11\n") == 0, "with a note");
+  is_int(child(die_of_another_than_handled, note, sizeof note), SIGSEGV,
+         "beside handlers of other signals");
+  ok(strcmp(note, "signal 11\n") == 0, "with a note");
+  is_int(child(die_of_what_is_handled, note, sizeof note), -1, "a handler of this one is asked");
+  ok(strcmp(note, "signal 11\n") == 0, "behind the note");
   is_int(child(die_after_a_guard, note, sizeof note), SIGBUS, "a guarded fault does not kill");
   ok(strcmp(note, "signal 07\n") == 0, "an unguarded one does, and leaves a note");
   is_status(rg_crash_note(fd, -1), RG_EARG, "a negative offset is refused");

@@ -119,6 +119,41 @@ static void test_channel(void)
   rg_process_release(process);
 }
 
+/* What a file of that descriptor holds. */
+static void holds(FILE *file, const char *want, const char *what)
+{
+  char text[64];
+
+  rewind(file);
+  text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+  ok(strcmp(text, want) == 0, what);
+}
+
+/* Output and errors go where they are sent, each alone, too; to nowhere where nothing is said. */
+static void test_output(void)
+{
+  const char *const argv[] = { "/bin/sh", "-c", "echo out; echo err >&2", NULL };
+
+  for (int which = 0; which < 4; which++) {
+    FILE *out = tmpfile();
+    FILE *err = tmpfile();
+    rg_process *process = NULL;
+    rg_process_end how;
+
+    if (out == NULL || err == NULL) tap_bail("no temporary file");
+    const rg_process_options options = { .out_fd = (which & 1) != 0 ? fileno(out) : -1,
+                                         .err_fd = (which & 2) != 0 ? fileno(err) : -1 };
+    is_status(rg_process_new(argv, NULL, &options, &process), RG_OK, "a process that writes");
+    is_status(rg_process_wait(process, 20 * second, &how), RG_OK, "ends");
+    is_int(how.code, 0, "well");
+    rg_process_release(process);
+    holds(out, (which & 1) != 0 ? "out\n" : "", "its output");
+    holds(err, (which & 2) != 0 ? "err\n" : "", "its errors");
+    fclose(out);
+    fclose(err);
+  }
+}
+
 static void test_wrong(void)
 {
   const char *const nowhere[] = { "/nowhere/at/all", NULL };
@@ -138,6 +173,7 @@ int main(void)
 
   test_end();
   test_channel();
+  test_output();
   test_wrong();
   is_int(open_descriptors(), before, "no descriptor is left");
   return done();
