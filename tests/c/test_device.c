@@ -187,6 +187,10 @@ static void test_cpu(void)
   ok(ns >= 0, "forward");
   is_status(rg_event_wait(b), RG_OK, "and is over");
   is_status(rg_event_set(NULL), RG_EARG, "no event is no crash");
+  is_status(rg_event_follow(NULL), RG_EARG, "to follow");
+  is_status(rg_event_wait(NULL), RG_EARG, "to wait for");
+  is_status(rg_event_between(NULL, b, &ns), RG_EARG, "to begin");
+  is_status(rg_event_between(a, NULL, &ns), RG_EARG, "or to end");
   rg_event_release(a);
   rg_event_release(b);
   is_status(rg_empty(RG_F32, RG_PINNED, (int64_t[]){ 8 }, 1, &(rg_tensor *){ NULL }), RG_EDEVICE,
