@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "op/view.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
@@ -494,6 +495,40 @@ static void test_random(void)
   ok(right, "each element is where the rules put it");
 }
 
+/* Any shape, strides and offset, as they were given; one after the other, so that none is what
+** the call before had. */
+static void test_strided(void)
+{
+  static const struct {
+    int32_t ndim;
+    int64_t shape[3], stride[3], offset;
+  } all[] = { { 2, { 2, 3 }, { 6, 1 }, 4 },
+              { 1, { 4 }, { 5 }, 1 },
+              { 3, { 2, 1, 2 }, { 3, 7, 8 }, 0 },
+              { 0, { 0 }, { 0 }, 9 } };
+  const int64_t size = 24;
+  rg_tensor *x = NULL;
+
+  is_status(rg_empty(RG_F32, RG_CPU, &size, 1, &x), RG_OK, "24 elements");
+  for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+    rg_tensor *y = NULL;
+
+    is_status(rg_as_strided(x, all[i].shape, all[i].stride, all[i].ndim, all[i].offset, &y), RG_OK,
+              "a view of them");
+    if (y == NULL) {
+      continue;
+    }
+    is_int(y->_ndim, all[i].ndim, "as many axes");
+    for (int32_t k = 0; k < y->_ndim && k < all[i].ndim; k++) {
+      is_int(y->_shape[k], all[i].shape[k], "of that size");
+      is_int(y->_stride[k], all[i].stride[k], "that far apart");
+    }
+    is_int((float *)y->_data - (float *)x->_data, all[i].offset, "from there on");
+    rg_tensor_release(y);
+  }
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
   test_view();
@@ -508,6 +543,7 @@ int main(void)
   test_nothing();
   test_overlap();
   test_random();
+  test_strided();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   is_int(rg_memory_of(RG_CPU)->live_bytes, 0, "no memory is left");
   return done();
