@@ -439,7 +439,6 @@ static void test_long(void)
   enum { ROOM = 255 };
   static const char node[] = "graph: node 0 (neg): ";
   char name[400];
-  char said[ROOM + 1];
   char want[sizeof(node) + ROOM];
   int32_t x;
   rg_graph *g = graph(&x);
@@ -451,8 +450,7 @@ static void test_long(void)
   rg_ir_name(g, x, text_in(g, name));
   returned(g, unary(g, &rg_op_neg, x), "");
   is_status(rg_graph_plan(g, out, &plan), RG_EARG, "an input with a long name and no tensor");
-  (void)snprintf(said, sizeof(said), "input %s", name);
-  (void)snprintf(want, sizeof(want), "%s%s", node, said);
+  (void)snprintf(want, sizeof(want), "%sinput %.*s", node, ROOM - (int)strlen("input "), name);
   if (!ok(strcmp(rg_error_message(), want) == 0, "as much of it as there is room for")) {
     printf("#   got %s\n#  want %s\n", rg_error_message(), want);
   }
@@ -538,6 +536,28 @@ static void test_derived(void)
   rg_tensor_release(weight);
 }
 
+/* What reads nothing is derived of nothing, whatever a graph says. */
+static void test_derived_of_nothing(void)
+{
+  int32_t x;
+  rg_graph *g = graph(&x);
+  rg_tensor *in = square(1);
+  rg_tensor *out[1] = { NULL };
+  int32_t two = filled(g, 2, 3);
+
+  rg_ir_node_at(g, producer(g, two))->derived = true;
+  returned(g, added(g, x, two), "");
+  must(rg_ir_bind(g, x, in));
+  rg_plan *plan = planned(g, out);
+
+  is_steps(plan, "fill add", "two steps");
+  ok(plan->first->derived_of == NULL, "of which none is derived");
+  must(rg_plan_replay(plan, 2));
+  ok(first_is(out[0], 3), "they run");
+  end(g, plan, out, 1);
+  rg_tensor_release(in);
+}
+
 int main(void)
 {
   test_into();
@@ -553,6 +573,7 @@ int main(void)
   test_long();
   test_tape();
   test_derived();
+  test_derived_of_nothing();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   return done();
 }
