@@ -66,6 +66,7 @@ local CONV = settings.of(schema.of 'scaled_conv2d', {
     layout = false, act = 'activation' },
   rules = { bias = { 'any', doc = 'one number for each channel of the result' },
     y_scale = { 'any', doc = 'what a byte of the result stands for, f32, one number' },
+    activation = { doc = 'applied to the result' },
     dtype = { choices = { 'f32', 'bf16', 'f16', 'i8', 'u8' } } },
 })
 local CONV_OPTIONS = {}
