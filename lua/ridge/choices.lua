@@ -124,10 +124,21 @@ end
 
 local function median(t) return t and unit.format('ns', t.ns) or '' end
 
+-- What somebody else put into a list is no row of it.
+local function genuine(list)
+  local rows = {}
+  for _, r in ipairs(list) do
+    if getmetatable(r) == Choice and type(r.paths) == 'table' then rows[#rows + 1] = r end
+  end
+  return rows
+end
+
+local function sizes(r) return ('%s x %s x %s'):format(r.m, r.k, r.n) end
+
 local function table_of(rows)
   local lines = {}
   for i, r in ipairs(rows) do
-    lines[i] = { ('%d x %d x %d'):format(r.m, r.k, r.n), r.compute, r.threads, r.path, gain(r),
+    lines[i] = { sizes(r), r.compute, r.threads, r.path, gain(r),
       median(r.paths.own), median(r.paths.onednn), median(r.paths.openblas) }
   end
   return columns.text({ 'm x k x n', 'type', 'threads', 'taken', 'gain', 'own', 'onednn',
@@ -146,7 +157,7 @@ function Choice:__tostring()
         or 'taken, gain ' .. more) or '' }
     end
   end
-  local head = ('%d x %d x %d'):format(self.m, self.k, self.n)
+  local head = sizes(self)
   if #lines == 0 then
     return ('%s, %s: %s, not measured here'):format(head, self.compute, self.path)
   end
@@ -158,11 +169,11 @@ local Choices = {}
 Choices.__index = Choices
 
 function Choices:__tostring()
-  if #self == 0 then return 'no product: none was computed, all were known, or a path is forced' end
-  local changed = 0
-  for _, r in ipairs(self) do if r.path ~= r.standard then changed = changed + 1 end end
-  return ('%s\n%s, %d by another path than the standard one'):format(table_of(self),
-    plain.count(#self, 'product'), changed)
+  local rows, changed = genuine(self), 0
+  if #rows == 0 then return 'no product: none was computed, all were known, or a path is forced' end
+  for _, r in ipairs(rows) do if r.path ~= r.standard then changed = changed + 1 end end
+  return ('%s\n%s, %d by another path than the standard one'):format(table_of(rows),
+    plain.count(#rows, 'product'), changed)
 end
 
 --- What is known of products on this machine: those of this process's calls of ridge.autotune, and
@@ -241,14 +252,14 @@ local function when(rows)
 end
 
 function Seen:__tostring()
-  if #self == 0 then return "no product whose path 'auto' decides" end
-  local lines = {}
-  for i, r in ipairs(self) do
-    lines[i] = { ('%d x %d x %d'):format(r.m, r.k, r.n), r.compute, r.threads, r.calls, r.path,
+  local rows, lines = genuine(self), {}
+  if #rows == 0 then return "no product whose path 'auto' decides" end
+  for i, r in ipairs(rows) do
+    lines[i] = { sizes(r), r.compute, r.threads, r.calls, r.path,
       r.by, median(r.paths.own), median(r.paths.onednn), median(r.paths.openblas) }
   end
   return columns.text({ 'm x k x n', 'type', 'threads', 'calls', 'path', 'by', 'own', 'onednn',
-    'openblas' }, lines, { right = { [7] = true, [8] = true, [9] = true } }) .. when(self)
+    'openblas' }, lines, { right = { [7] = true, [8] = true, [9] = true } }) .. when(rows)
 end
 
 -- A decision for a list of rows: those about the same product are one.

@@ -172,13 +172,13 @@ Probed.__index = Probed
 local function times(x) return x and ('%.2f (%.1f)'):format(x.mean, x.most) or '' end
 
 function Probed:__tostring()
-  if #self == 0 then return "no product whose path 'auto' decides" end
   local lines, taken = {}, 0
-  for i, r in ipairs(self) do
-    lines[i] = { r.compute, r.kept and 'kept packed' or 'plain', r.threads, r.products,
+  for _, r in ipairs(self) do
+    lines[#lines + 1] = { r.compute, r.kept and 'kept packed' or 'plain', r.threads, r.products,
       times(r.standard), times(r.fitted), r.taken and 'taken' or r.reason }
     taken = taken + (r.taken and 1 or 0)
   end
+  if #lines == 0 then return "no product whose path 'auto' decides" end
   return ('%s\ntime over that of the fastest path: mean (most); fitted: over products that the fit '
     .. 'had not seen\n%s, %d fitted and taken'):format(columns.text({ 'type', 'weight', 'threads',
     'products', 'built in', 'fitted', '' }, lines, { right = { [5] = true, [6] = true } }),
