@@ -107,6 +107,17 @@ return ridge.sweep 'mlp' {
 }
 ]]
 
+-- train.lua of help
+local TRAIN = [[
+local ridge = require 'ridge'
+local net = ridge.nn.Linear(4, 2)
+local optimizer = ridge.optim.SGD(net, { lr = 0.1 })
+for x in ridge.data.Loader({ ridge.ones(8, 4) }, { batch = 4 }):each() do
+  net(x):sum():backward()
+  optimizer:step()
+end
+]]
+
 describe('what can be typed', function()
   local home, stored -- a folder in which commands run, and one with what is there before
 
@@ -141,6 +152,7 @@ describe('what can be typed', function()
     assert.equal(1, n)
     write(stored .. '/widths.lua', recipe)
     write(stored .. '/mlp.lua', MLP)
+    write(stored .. '/train.lua', TRAIN)
     assert.equal(0, os.execute(('cd %s && mkdir results && ln -s "$OLDPWD/recipes" .')
       :format(stored)))
     local text = check('ridge widths.lua', stored)
