@@ -232,8 +232,28 @@ static void test_readers(void)
   rg_graph_release(g);
 }
 
+/* Versions counted anew: what was there before the graph is still told from what nodes made. */
+static void test_numbered(void)
+{
+  sample s = sample_graph();
+  int32_t made = 0;
+
+  must(rg_ir_number_versions(s.g));
+  is_status(rg_graph_check(s.g), RG_OK, "a whole graph");
+  is_status(rg_graph_remove(s.g, producer(s.g, s.written)), RG_EARG, "a write outside stays");
+  ok(SAYS("which was there before the graph"), "and says so");
+  must(rg_graph_replace(s.g, s.over, s.y));
+  is_status(rg_graph_remove(s.g, producer(s.g, s.over)), RG_OK, "a write within may go");
+  ok(rg_ir_args(s.g, rg_ir_node_at(s.g, producer(s.g, s.z))) == NULL, "no arguments are none");
+  is_status(rg_graph_insert(s.g, producer(s.g, s.z), 0, rg_record_count(), &s.y, 1, NULL, &made),
+            RG_EARG, "behind the last operation there is none");
+  ok(SAYS("there is no operation"), "and says so");
+  rg_graph_release(s.g);
+}
+
 int main(void)
 {
+  test_numbered();
   test_random();
   test_writes();
   test_body();
