@@ -42,6 +42,7 @@ typedef enum which {
   Y_OF_OTHERS,
   Y_WRITTEN,
   Y_GIVEN,
+  Y_SKIPPED,
   /* the norm */
   BATCH,
   OTHER_AXIS,
@@ -96,6 +97,7 @@ static const char *const names[N_WHICH] = {
   "y is made outside",
   "y is written over x",
   "y is x",
+  "y is handed out to nobody",
   "the batch's own mean",
   "another axis",
   "a norm that is recomputed",
@@ -258,7 +260,11 @@ static void fold_case(which at)
 
   rg_ir_end(g);
   y = at == Y_GIVEN ? z : at == Y_OF_OTHERS ? apart : y;
-  must(rg_ir_output_share(g, node, y));
+  if (at == Y_SKIPPED) {
+    must(rg_ir_output_skip(g, node));
+  } else {
+    must(rg_ir_output_share(g, node, y));
+  }
   rg_ir_results_end(g, node);
   rg_ir_node_at(g, node)->recomputed = at == NORM_RECOMPUTED;
   modes_of(g, node,

@@ -125,7 +125,7 @@ static bool may_fold(site *s)
   for (int32_t i = 0; i < N_IN; i++) {
     s->in[i] = rg_ir_inputs(s->g, norm)[i];
   }
-  if (o->batch || y == RG_IR_NONE || y == s->in[X] || !is_convolved(s, axis)) {
+  if (o->batch || y == RG_IR_NONE || !is_convolved(s, axis)) {
     return false;
   }
   for (int32_t i = 0; i < N_IN; i++) {
