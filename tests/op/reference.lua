@@ -14,6 +14,11 @@ local M = {}
 
 local INF, NAN = math.huge, 0 / 0
 
+-- LuaJIT compiles x ^ y, once it has met a y that is no whole number, as 2 ^ (y log2 x), which is
+-- some units in the last place off.
+ffi.cdef 'double pow(double, double);'
+local pow = ffi.C.pow
+
 -- -- Tensors -------------------------------------------------------------------------------------
 
 local RANK = { bool = 0, u8 = 1, i8 = 1, i32 = 2, i64 = 3, f16 = 4, bf16 = 4, f32 = 5, f64 = 6 }
@@ -219,7 +224,7 @@ local function truth(condition) return condition and 1 or 0 end
 local function power(x, y)
   if y == 0 or x == 1 then return 1 end
   if x ~= x or y ~= y then return NAN end
-  return x ^ y
+  return pow(x, y)
 end
 
 --- The functions themselves; nan ~= nan finds nan.
@@ -406,8 +411,8 @@ M.norm = reduction(function(list, args)
     largest = v ~= v and v or math.max(largest, math.abs(v))
   end
   if args.p == INF or largest == 0 or largest == INF or largest ~= largest then return largest end
-  for _, v in ipairs(list) do s = s + (math.abs(v) / largest) ^ args.p end
-  return largest * s ^ (1 / args.p)
+  for _, v in ipairs(list) do s = s + pow(math.abs(v) / largest, args.p) end
+  return largest * pow(s, 1 / args.p)
 end, same)
 
 -- The first position, from 0, of the best element along args.axis; nan wins.
