@@ -93,9 +93,10 @@ rg_status rg_memory_site_of(int32_t device, int32_t number, rg_site_memory *out)
     return rg_fail(RG_EARG, "memory: there is no line %d of device %d", number, device);
   }
   const rg_tag_memory *m = &counts[device][number];
+  const site *s = &sites[number];
 
-  *out = (rg_site_memory){ .line = number == REST ? "(more lines)" : sites[number].line,
-                           .module = sites[number].module,
+  *out = (rg_site_memory){ .line = number == REST ? "(more lines)" : s->line,
+                           .module = s->module,
                            .live_bytes = m->live_bytes,
                            .peak_bytes = m->peak_bytes,
                            .n_blocks = m->n_blocks };

@@ -63,7 +63,7 @@ ALWAYS_INLINE void NAMED(columns)(const int rows, const rg_i8_run *run, const ui
 {
   enum { UNROLLED = 4, STEP_BYTES = RG_PANEL * RG_I8_STEP };
   const int odd = rows <= NAMED(twice_most) ? rows : 0;
-  VEC s[ROWS < 6 ? 6 : ROWS][2];
+  VEC s[ROWS][2];
   int64_t steps = run->steps;
   int64_t ld = run->lda;
   int64_t ld3 = ld * 3;
