@@ -238,7 +238,7 @@ describe('what products take', function()
     -- rows that are none
     store.with(db, 'write', function(st)
       st.db:run [[UPDATE choice SET times = '{"own":[1,2]}' WHERE path = 'fitted']]
-      st.db:run [[UPDATE choice SET problem = 'f32 t1 z80' WHERE path = 'built in']]
+      st.db:run [[UPDATE choice SET problem = problem || 'x' WHERE path = 'built in']]
     end)
     backend.forget_choices()
     assert.same({ 0, 0, 0, #found }, load())
