@@ -5,6 +5,8 @@
 **
 ** A kind of products has numbers of its own: its type, whether b is kept packed, threads and
 ** instruction set.  There are as many as somebody probed, some four for each number of threads.
+** Own kernels take one to three rows by other loops, which the terms do not describe: fits that
+** were asked for such took paths up to six times as slow (results/kept/product_paths.txt).
 */
 #include <math.h>
 #include <string.h>
@@ -171,7 +173,7 @@ static int32_t least(const rg_path_costs *c, const rg_product *p, int32_t standa
 
 int32_t rg_product_fitted(const rg_product *p, int32_t standard)
 {
-  if (!rg_path_is_plain(p) || rg_product_takes_row(p)) {
+  if (p->m < RG_PATH_ROWS || !rg_path_is_plain(p) || rg_product_takes_row(p)) {
     return standard;
   }
   rg_spin_enter(&table.lock);

@@ -84,7 +84,7 @@ RG_API const char *rg_gemm_path_version(int32_t path);
 ** measured on this machine: nanoseconds for each of rg_path_terms.  A path whose numbers are all 0
 ** does none.
 */
-enum { RG_PATH_TERMS = 9 };
+enum { RG_PATH_TERMS = 9, RG_PATH_ROWS = 4 };
 typedef struct rg_path_costs {
   int32_t compute; /* RG_F32 or RG_BF16, of both factors and the result */
   int32_t kept;    /* 1: b is a parameter, whose packed form is kept */
@@ -101,6 +101,7 @@ RG_API void rg_path_terms(int64_t m, int64_t n, int64_t k, int32_t compute, int3
 /*
 ** Let "auto" choose by these where a product was not measured itself, in place of what there is for
 ** the same kind.  A path other than the default one has to be expected to be faster by a tenth.
+** Products of fewer rows than RG_PATH_ROWS keep the default one: their time is no sum of these.
 ** RG_EARG for numbers that are below 0 or no numbers, for another type, and where there are none.
 */
 RG_API rg_status rg_path_costs_put(const rg_path_costs *costs) RG_CHECK;

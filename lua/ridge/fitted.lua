@@ -111,7 +111,7 @@ function M.path(costs, row)
     return sum
   end
   local best = row.standard
-  if not costs[best] then return best end
+  if row.m < C.RG_PATH_ROWS or not costs[best] then return best end
   local ns = expected(best) / LESS
   for _, path in ipairs(PATHS) do
     if path ~= row.standard and costs[path] then

@@ -29,7 +29,8 @@ local ROUNDS = 9         -- in which the paths run in turn
 local MOST = 4          -- times as many are looked at, to find those that take all threads
 local FOLDS = 4         -- a product is judged by a fit to the other three quarters
 local WORK = 2 ^ 27     -- m k n at most: a millisecond or so
-local LARGEST = 11.5    -- of each size, as a power of 2
+local FEWEST = C.RG_PATH_ROWS -- rows; what fewer take is not fitted
+local LARGEST = 2900    -- of each size
 local TOLERATED = 1.5   -- times as long as the fastest path, in one product
 local KINDS = { { 'f32', true }, { 'f32', false }, { 'bf16', true }, { 'bf16', false } }
 
@@ -54,7 +55,7 @@ local function sizes(n, seed)
   local list, i = {}, 17 * seed + 1
   while #list < n do
     local m, k, w = halton(i, 2), halton(i, 3), halton(i, 5)
-    m, k, w = 2 ^ (m * LARGEST), 2 ^ (k * LARGEST), 2 ^ (w * LARGEST)
+    m, k, w = FEWEST * (LARGEST / FEWEST) ^ m, LARGEST ^ k, LARGEST ^ w
     if i % 2 == 0 then
       k, w = panels(k), panels(w)
     end

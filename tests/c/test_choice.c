@@ -282,14 +282,15 @@ static void test_fitted(void)
   c.ns[OWN][3] = 1;
   c.ns[DNNL][5] = 10;
   puts_costs(c);
-  is_int(fitted(3, 3, 3, RG_F32, false, OWN), OWN, "m k = 9 and 10 m = 30");
-  is_int(fitted(3, 30, 3, RG_F32, false, OWN), DNNL, "deeper");
+  is_int(fitted(4, 3, 3, RG_F32, false, OWN), OWN, "m k = 12 and 10 m = 40");
+  is_int(fitted(4, 30, 3, RG_F32, false, OWN), DNNL, "deeper");
+  is_int(fitted(3, 30, 3, RG_F32, false, OWN), OWN, "three rows are not fitted");
   rg_choices_forget();
   is_int(rg_path_costs_count(), 0, "forgotten with all choices");
   is_int(rg_choices_matter, matter, "nobody asks any more");
   rg_choices_forget();
   is_int(rg_choices_matter, matter, "also twice");
-  is_int(fitted(3, 30, 3, RG_F32, false, OWN), OWN, "and the standard path is back");
+  is_int(fitted(4, 30, 3, RG_F32, false, OWN), OWN, "and the standard path is back");
 }
 
 static void test_costs(void)
