@@ -158,7 +158,7 @@ static rg_status add_modes(recording *r, const rg_call *call, int32_t *out)
   return rg_ir_modes_add(r->g, &modes, out);
 }
 
-/* A node that reads these values, and what is noted of its call. */
+/* A node that reads these values, and what is recorded of its call. */
 static rg_status note(recording *r, const rg_call *call, const int32_t *in, int32_t *out)
 {
   const rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };

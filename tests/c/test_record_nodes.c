@@ -270,7 +270,7 @@ static void test_many_draws(void)
             rg_recording_now()->draws[0].node == 0 &&
             rg_recording_now()->draws[i - 1].node == i - 1;
   }
-  ok(right, "each draw is noted behind the others");
+  ok(right, "each draw is recorded behind the others");
   rg_record_cancel();
   rg_capture_cancel();
   rg_tensor_release(x);

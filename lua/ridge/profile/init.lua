@@ -163,7 +163,7 @@ local OPTIONS = {
   top = { 'integer', default = 3, min = 1, doc = 'bottlenecks that are told' },
   roof = { 'string', default = 'stored', choices = { 'stored', 'measured', 'none' },
     doc = 'ceilings of this machine: those of the results database, or measured now' },
-  wait = { 'integer', default = 0, min = 0, doc = 'steps in which nothing is noted, of a cycle' },
+  wait = { 'integer', default = 0, min = 0, doc = 'steps of a cycle in which nothing is recorded' },
   warmup = { 'integer', default = 0, min = 0, doc = 'steps behind them that do not count' },
   active = { 'integer', min = 1, doc = 'and those that do; all of it when left out' },
   repeats = { 'integer', default = 1, min = 0, doc = 'cycles of those; 0: until it ends' },
