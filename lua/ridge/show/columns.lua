@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
---- Rows as aligned columns: numbers to the right, texts to the left, cut to the terminal's width.
+--- Rows as aligned columns: numbers to the right, texts to the left, cut to the terminal's width;
+--- whole where standard output is none, as in a pipe or a file.
 
 local colour = require 'ridge.show.colour'
 local plain = require 'ridge.plain'
-local summary = require 'ridge.show.summary'
 
 local M = {}
 
@@ -39,15 +39,21 @@ local function padded(text, width, right)
   return right and space .. text or text .. space
 end
 
+-- Nothing is cut for a file or `less -S`.  A script of the plain luajit has no host to ask.
+local function terminal()
+  local host = package.loaded['ridge.host']
+  return host and host.columns and host.columns() or math.huge
+end
+
 --- Rows under their heads.
 ---@param heads string[] names of the columns
 ---@param rows any[][] cells; numbers, texts, or nil for nothing
----@param opts? {width: integer, right: table<integer, boolean>} width: the terminal's if not given;
+---@param opts? {width: integer, right: table<integer, boolean>} width: the terminal's, or none;
 ---  right: columns of texts that stand to the right
 ---@return string text lines without a newline at the end
 -- >> columns.text({ 'name', 'n' }, { { 'x', 1 }, { 'y', 20 } })
 function M.text(heads, rows, opts)
-  local total = opts and opts.width or summary.columns()
+  local total = opts and opts.width or terminal()
   local texts, widths, right = {}, {}, {}
   for k, head in ipairs(heads) do
     widths[k] = colour.width(head)
