@@ -95,6 +95,10 @@ static rg_status check_kernel(const rg_call *call, int64_t c, int64_t n_out)
   const rg_tensor *w = call->in[1];
   char text[128];
 
+  if (c % o->groups != 0) { /* what the weight should be would be no answer */
+    return rg_fail(RG_ESHAPE, "%s: %lld channels do not fall into %lld groups", call->op->name,
+                   (long long)c, (long long)o->groups);
+  }
   if (w->_ndim != 4 || w->_shape[1] * o->groups != c || w->_shape[0] % o->groups != 0 ||
       (n_out >= 0 && w->_shape[0] != n_out)) {
     return rg_fail(RG_ESHAPE,
