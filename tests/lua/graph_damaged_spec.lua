@@ -52,6 +52,11 @@ local INSTEAD = {
 }
 
 describe('a file of a graph', function()
+  -- the path that RIDGE_GEMM forces is a mode of nodes
+  local before = ridge.backend.now()
+  setup(function() ridge.backend.set_gemm 'auto' end)
+  teardown(function() ridge.backend.set_gemm(before.gemm) end)
+
   it('is the graph, and what is printed of it', function()
     local text = sample()
     local graph = ridge.graph.parse(text)
