@@ -150,12 +150,14 @@ void rg_path_costs_forget(void)
   rg_spin_leave(&table.lock);
 }
 
-/* Under the lock. */
 static int32_t least(const rg_path_costs *c, const rg_product *p, int32_t standard)
 {
   double ns = rg_path_expected(c->ns[standard], p, standard) / LESS;
   int32_t best = standard;
 
+  if (p->m < RG_PATH_ROWS || !does(c->ns[standard])) {
+    return standard;
+  }
   for (int32_t path = RG_GEMM_AUTO + 1; path < RG_GEMM_COUNT; path++) {
     if (path == standard || !does(c->ns[path]) ||
         (path == RG_GEMM_OPENBLAS && p->compute != RG_F32)) {
@@ -171,15 +173,22 @@ static int32_t least(const rg_path_costs *c, const rg_product *p, int32_t standa
   return best;
 }
 
+int32_t rg_path_costs_choose(const rg_path_costs *costs, int64_t m, int64_t n, int64_t k,
+                             int32_t standard)
+{
+  const rg_product p = { .m = m, .n = n, .k = k, .compute = costs->compute };
+
+  return least(costs, &p, standard);
+}
+
 int32_t rg_product_fitted(const rg_product *p, int32_t standard)
 {
-  if (p->m < RG_PATH_ROWS || !rg_path_is_plain(p) || rg_product_takes_row(p)) {
+  if (!rg_path_is_plain(p) || rg_product_takes_row(p)) {
     return standard;
   }
   rg_spin_enter(&table.lock);
   const rg_path_costs *c = find(p->compute, rg_weight_keeps(&p->b), p->n_threads, rg_isa());
-  bool knows = c != NULL && does(c->ns[standard]);
-  int32_t path = knows ? least(c, p, standard) : standard;
+  int32_t path = c != NULL ? least(c, p, standard) : standard;
 
   rg_spin_leave(&table.lock);
   return path;

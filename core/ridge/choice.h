@@ -106,6 +106,11 @@ RG_API void rg_path_terms(int64_t m, int64_t n, int64_t k, int32_t compute, int3
 */
 RG_API rg_status rg_path_costs_put(const rg_path_costs *costs) RG_CHECK;
 
+/* The path that such numbers, in force or not, choose for a product of m x k by k x n whose default
+** one is `standard`.  costs: as rg_path_costs_put takes them; threads and isa are not read. */
+RG_API int32_t rg_path_costs_choose(const rg_path_costs *costs, int64_t m, int64_t n, int64_t k,
+                                    int32_t standard);
+
 /* How many kinds there are; out: the i-th of them (RG_EARG outside 0 .. n - 1). */
 RG_API int64_t rg_path_costs_count(void);
 RG_API rg_status rg_path_costs_at(int64_t i, rg_path_costs *out) RG_CHECK;

@@ -97,29 +97,23 @@ function M.fit(rows)
   return out
 end
 
-local LESS = 1.1 -- as in core/cpu/path_fitted.c
+-- compute, kept, threads, isa: of which products; costs: as `fit` gives them
+local function struct_of(r)
+  local c = ffi.new('rg_path_costs', { compute = TYPE[r.compute], kept = r.kept and 1 or 0,
+    threads = r.threads or 0, isa = ISA[r.isa] or 0 })
+  for path, list in pairs(r.costs) do
+    for i = 1, TERMS do c.ns[CODE[path]][i - 1] = list[i] end
+  end
+  return c
+end
 
---- The path that such numbers choose for a product: the standard one, or one that is expected to be
---- faster by a tenth.
+--- The path that such numbers choose for a product, by the core's own rule.
 ---@param costs table as `fit` gives it
 ---@param row table m =, k =, n =, compute =, standard =
 ---@return string path
 function M.path(costs, row)
-  local function expected(path)
-    local t, sum = terms(row, path), 0
-    for i = 1, TERMS do sum = sum + costs[path][i] * t[i - 1] end
-    return sum
-  end
-  local best = row.standard
-  if row.m < C.RG_PATH_ROWS or not costs[best] then return best end
-  local ns = expected(best) / LESS
-  for _, path in ipairs(PATHS) do
-    if path ~= row.standard and costs[path] then
-      local other = expected(path)
-      if other < ns then best, ns = path, other end
-    end
-  end
-  return best
+  local c = struct_of { compute = row.compute, costs = costs }
+  return PATHS[C.rg_path_costs_choose(c, row.m, row.n, row.k, CODE[row.standard])]
 end
 
 -- -- In force ---------------------------------------------------------------------------------
@@ -137,12 +131,7 @@ end
 --- Put numbers in force.
 ---@param r table compute =, kept =, threads =, isa =, costs = as `fit` gives them, at =, products =
 function M.put(r)
-  local c = ffi.new 'rg_path_costs'
-  c.compute, c.kept, c.threads, c.isa = TYPE[r.compute], r.kept and 1 or 0, r.threads, ISA[r.isa]
-  for path, list in pairs(r.costs) do
-    for i = 1, TERMS do c.ns[CODE[path]][i - 1] = list[i] end
-  end
-  call.check(C.rg_path_costs_put(c), 'backend.probe')
+  call.check(C.rg_path_costs_put(struct_of(r)), 'backend.probe')
   known[M.kind(r)] = { at = r.at or 0, products = r.products or 0 }
 end
 
