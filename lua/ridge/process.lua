@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Child processes: another copy of this program that runs a Lua module, and messages to and from
---- it.
+--- Child processes: another copy of this program that runs a Lua module, or another program, and
+--- messages to and from it.
 --
 -- A message is one line of text.  The channel closes when either process ends, however it ends.
 
@@ -57,6 +57,7 @@ local FOREVER_NS = 9e18
 local SPAWN = {
   module = { 'string', doc = 'Lua module whose main(channel) the child runs' },
   words = { 'list', doc = 'arguments of this program instead, without its name' },
+  program = { 'list', doc = 'another program instead, by its path, and its arguments' },
   env = { 'table', doc = 'variables of its environment, name to text' },
   out = { 'integer', default = -1, doc = 'descriptor of its standard output' },
   err = { 'integer', default = 2, doc = 'descriptor of its standard error' },
@@ -84,19 +85,23 @@ end
 local CODE = "local m = require 'ridge.process' m.serve(%q)"
 
 --- Start a copy of this program that runs `require(module).main(channel)`, where channel:send and
---- channel:receive are the other end of this process's; or that has other arguments.
----@param given table  module or words, env, out, err, own_group
+--- channel:receive are the other end of this process's; or that has other arguments; or another
+--- program, which has the channel as descriptor 3.
+---@param given table  module, words or program; env, out, err, own_group
 ---@return ridge.Process process
 -- >> process.spawn{ words = { '-e', 'return 1' } }:wait().code
 function M.spawn(given)
   local opt = options.check(SPAWN, given, 'process.spawn')
   local extra = { 'LUA_PATH=' .. package.path, 'LUA_CPATH=' .. package.cpath }
   for name, value in pairs(opt.env or {}) do extra[#extra + 1] = name .. '=' .. value end
-  if (opt.module == nil) == (opt.words == nil) then
-    blame.raise('process.spawn: either module or words', 'EARG', 'process.spawn')
+  local given_one = (opt.module and 1 or 0) + (opt.words and 1 or 0) + (opt.program and 1 or 0)
+  if given_one ~= 1 then
+    blame.raise('process.spawn: one of module, words and program', 'EARG', 'process.spawn')
   end
-  local words = { program() }
-  for i, word in ipairs(opt.words or { '-e', CODE:format(opt.module) }) do words[i + 1] = word end
+  local words = opt.program or { program() }
+  for _, word in ipairs(opt.program and {} or opt.words or { '-e', CODE:format(opt.module) }) do
+    words[#words + 1] = word
+  end
   local how = ffi.new('rg_process_options', { opt.out, opt.err, opt.own_group and 1 or 0 })
   local slot = ffi.new('rg_process *[1]')
   call.check(C.rg_process_new(strings(words), strings(extra), how, slot))

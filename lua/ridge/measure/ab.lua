@@ -19,7 +19,7 @@ local verdict = require 'ridge.measure.verdict'
 local M = {}
 
 local SPEC = {
-  a = { 'table|function', doc = 'a plan, or a function (flagged LUA)' },
+  a = { 'table|function', doc = 'a plan, a function (flagged LUA) or another program' },
   b = { 'table|function', doc = 'the one that is held against a' },
   setup = { 'function', doc = 'makes both, a and b, again in each of several processes' },
   processes = { 'integer', min = 1, max = 64,
@@ -164,8 +164,8 @@ end
 -- -- Candidates ------------------------------------------------------------------------------
 
 local function as_candidate(given, name)
-  if type(given) == 'table' and given.window then return given end
-  if type(given) == 'table' and type(given.handle) ~= 'function' then
+  if type(given) == 'table' and given.window and not given.is_external then return given end
+  if type(given) == 'table' and type(given.handle) ~= 'function' and not given.is_external then
     blame.raise(('ab: %s is neither a plan nor a function (ridge.capture makes plans)')
       :format(name))
   end

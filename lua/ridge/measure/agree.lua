@@ -66,10 +66,11 @@ end
 local function pack(...) return { n = select('#', ...), ... } end
 
 --- What a candidate returns when it is run once.
----@param candidate table|function  a plan or a function
+---@param candidate table|function  a plan, a function, or another program (measure.external)
 ---@return table results  with n
 function M.results(candidate)
   if type(candidate) == 'function' then return pack(candidate()) end
+  if candidate.is_external then return candidate.results() end
   return pack(candidate:run(1))
 end
 

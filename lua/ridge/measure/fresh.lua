@@ -75,7 +75,8 @@ Here.__index = Here
 local function comparable(c) return c.plan ~= nil end
 
 local function is_simulated(c)
-  return type(c.plan) == 'table' and device.is_simulated(device.of_plan(c.plan))
+  return type(c.plan) == 'table' and not c.plan.is_external
+    and device.is_simulated(device.of_plan(c.plan))
 end
 
 -- A note of either candidate's plan: 'training', 'reduced'.
@@ -382,6 +383,7 @@ function M.candidates(spec)
     if a == nil then blame.raise('setup returns nothing to be measured') end
     return { { name = 'ab', a = { plan = a }, b = b ~= nil and { plan = b } or nil } }
   end
+  made = require('ridge.measure.external').lasting(made)
   local list = made()
   list.again = made
   return list

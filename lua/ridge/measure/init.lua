@@ -5,6 +5,7 @@ local ab = require 'ridge.measure.ab'
 local block = require 'ridge.measure.block'
 local calibrate = require 'ridge.measure.calibrate'
 local doctor = require 'ridge.measure.doctor'
+local external = require 'ridge.measure.external'
 local fresh = require 'ridge.measure.fresh'
 local flags = require 'ridge.measure.flags'
 local protocol = require 'ridge.measure.protocol'
@@ -17,6 +18,7 @@ return {
   calibrate = calibrate.calibrate,
   calibration = calibrate.calibration,
   doctor = doctor.look,
+  external = external.external,
   fresh = fresh.point,
   flag = flags.describe,
   flags = flags.names,

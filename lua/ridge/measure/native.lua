@@ -95,6 +95,7 @@ end
 ---  (bits), clock_mhz
 function M.windows(plan, number)
   if type(plan) == 'function' then return of_function(plan, number or 0) end
+  if type(plan) == 'table' and plan.is_external then return plan.window end
   if type(plan) ~= 'table' or type(plan.handle) ~= 'function' then
     blame.raise(('measure: a plan or a function is expected, got %s (ridge.capture makes plans)')
       :format(type(plan)))
@@ -150,7 +151,10 @@ end
 function Services.counters()
   local counters = ffi.new('rg_host_counters')
   call.check(C.rg_host_counters_of(counters))
-  return fields(counters, COUNTERS)
+  local out, external = fields(counters, COUNTERS), package.loaded['ridge.measure.external']
+  -- what runs in a child as a candidate is no foreign work
+  if external then out.own_ns = out.own_ns + external.cpu_ns() end
+  return out
 end
 
 --- The host's settings, and whether this is a debug build.

@@ -15,6 +15,7 @@ M.NOT = {
   ['ridge.calibrate'] = 'measures for a minute', ['ridge.measure.calibrate'] = 'likewise',
   ['ridge.doctor'] = 'measures for seconds', ['ridge.measure.doctor'] = 'likewise',
   ['ridge.measure.fresh'] = 'starts processes that measure',
+  ['ridge.measure.external'] = 'starts any program',
   ['ridge.memory.lines'] = 'lasts, and Lua runs uncompiled meanwhile',
   ['ridge.backend.set_priority'] = 'cannot be taken back',
 }
