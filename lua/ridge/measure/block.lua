@@ -17,6 +17,7 @@ local random = require 'ridge.measure.random'
 local ref = require 'ridge.ffi.ref'
 local result = require 'ridge.measure.result'
 local session_of = require('ridge.measure.session').of
+local shown = require 'ridge.measure.shown'
 local state = require 'ridge.state'
 local variation = require 'ridge.measure.variation'
 local warmup = require 'ridge.measure.warmup'
@@ -310,6 +311,7 @@ local function run(points, protocol, setting)
       results[#results + 1] = found
     end
   end
+  for _, found in ipairs(results) do shown.point(found) end
   return results
 end
 

@@ -352,6 +352,7 @@ function M.points(source, protocol, calibration, progress)
     local cold = {}
     for i, r in ipairs(list) do cold[i] = r.cold end
     if #cold > 1 then results[k].cold = merge.processes(cold, protocol) end
+    require('ridge.measure.shown').point(results[k])
   end
   return names, results
 end

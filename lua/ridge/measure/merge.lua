@@ -147,6 +147,7 @@ function M.processes(results, protocol)
     out[name] = median_of(results, name)
   end
   out.device, out.simulated = results[1].device, results[1].simulated
+  out.work = results[1].work
   out.state = results[1].state and { before = results[1].state.before,
                                      after = results[#results].state.after }
   out.cache, out.clock, out.t0_ns = results[1].cache, results[1].clock, results[1].t0_ns

@@ -246,6 +246,7 @@ function M.of(point, protocol, around)
     waited = side.waited, training = point.training, reduced = point.reduced,
   }
   out.marked, out.roof = facts.marked, facts.roof
+  out.work = { flops = point.work.flops, bytes = point.work.bytes }
   if by_device then spare_host(facts, limits, out) end
   out.flags = flags.judge(facts, limits)
   out.flag_bits = flags.bits(out.flags)

@@ -35,8 +35,9 @@ local function now() return tonumber(C.rg_clock_ns()) / 1e9 end
 -- >> m:record({ custom_metric = 0.95, training_loss = 0.123 }, 100)
 -- >> m:summary().metrics.custom_metric.last
 function Monitor:init(opts)
-  self.options = options.check(SPEC, opts, 'monitor')
-  memory.stats(self.options.device) -- it is a device
+  local checked = options.check(SPEC, opts, 'monitor')
+  memory.stats(checked.device) -- it is a device; one that began before stays what it was
+  self.options = checked
   self.began, self.rows, self.first, self.last = now(), {}, 1, 0
   self.steps, self.step_s, self.least_s, self.most_s = 0, 0, math.huge, 0
   self.sums, self.evaluations, self.trainer = {}, {}, self.options.trainer

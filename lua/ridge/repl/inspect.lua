@@ -7,6 +7,7 @@ local guard = require 'ridge.guard'
 local colour = require 'ridge.show.colour'
 local lexer = require 'ridge.repl.lexer'
 local plain = require 'ridge.plain'
+local shown = require 'ridge.show.value'
 
 local M = {}
 
@@ -128,6 +129,8 @@ function show(value, state, depth)
     return quoted(value, depth > 0 and STRING_LIMIT or nil)
   end
   if kind == 'table' then
+    local own = depth > 0 and shown.line(value) or depth == 0 and shown.box(value, state.width)
+    if own then return own end
     local text = debug.getmetatable(value) and own_text(value, depth)
     if not text then return a_table(value, state, depth) end
     return depth > 0 and text:match '([^\n]*)\n*$' or text

@@ -13,6 +13,7 @@ local unit = require 'ridge.show.unit'
 local M = {}
 
 local DEPTH, ITEMS, FIRST = 3, 20, 5
+local FIELDS = 100 -- of the value itself
 local LAYER = 26 -- columns for the name of a layer
 local SAMPLE = 2 ^ 18 -- elements that quantiles are taken from; of more, evenly spaced ones
 
@@ -102,13 +103,13 @@ local function lines_of(value, name, depth, lines, seen)
     return
   end
   seen[value] = true
-  local fields = fields_of(value)
-  for i = 1, math.min(ITEMS, #fields) do
+  local fields, most = fields_of(value), depth == 0 and FIELDS or ITEMS
+  for i = 1, math.min(most, #fields) do
     lines_of(fields[i][2], fields[i][1], depth + 1, lines, seen)
   end
-  if #fields > ITEMS then
+  if #fields > most then
     lines[#lines + 1] = ('  '):rep(depth + 1)
-      .. colour.paint('dim', ('... %d more'):format(#fields - ITEMS))
+      .. colour.paint('dim', ('... %d more'):format(#fields - most))
   end
 end
 

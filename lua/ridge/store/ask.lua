@@ -6,6 +6,7 @@
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
 local query = require 'ridge.store.query'
+local shown = require 'ridge.store.shown'
 local store = require 'ridge.store'
 
 local M = {}
@@ -24,7 +25,7 @@ local function rows_of(found)
     for i, title in ipairs(found.titles) do row[title] = line[i] end
     rows[r] = row
   end
-  return rows
+  return shown.rows(rows, found)
 end
 
 local QUERY = {

@@ -99,6 +99,8 @@ describe('a monitor', function()
     fails('keep', ridge.monitor, { keep = -1 })
     fails('device', ridge.monitor, { device = 'gpu9' })
     assert.same({}, (m:history()))
+    fails('device', m.init, m, { device = 'gpu9' }) -- and stays what it was
+    assert.matches('^0 steps', m:report())
   end)
 end)
 
