@@ -103,6 +103,7 @@ static int own_descriptor(const char *path)
   char folder[PATH_MAX];
   char real[PATH_MAX];
   char own[64];
+  const char *name = path + folder_length(path);
   char *end;
   long fd;
 
@@ -112,8 +113,8 @@ static int own_descriptor(const char *path)
       strcmp(strrchr(real, '/'), "/fd") != 0) {
     return -1;
   }
-  fd = strtol(path + folder_length(path), &end, 10);
-  return *end == '\0' && fd >= 0 && fd < INT_MAX ? (int)fd : -1;
+  fd = strtol(name, &end, 10);
+  return end != name && *end == '\0' && fd >= 0 && fd < INT_MAX ? (int)fd : -1;
 }
 
 static rg_status open_straight(rg_output *output, bool proc)

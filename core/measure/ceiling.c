@@ -63,9 +63,8 @@ static bool is_stream(int32_t kind)
 ** has: guests are told of caches that they share with strangers (480 MB on the development guest,
 ** where 512 MB already run at the speed of memory).
 */
-static int64_t share_of(int32_t kind, int32_t threads)
+int64_t rg_ceiling_share(const rg_machine *machine, int32_t kind, int32_t threads)
 {
-  const rg_machine *machine = rg_machine_facts();
   const int64_t l1 = machine->l1d_bytes;
   const int64_t l2 = machine->l2_bytes;
   const int64_t l3 = machine->l3_bytes;
@@ -146,22 +145,21 @@ static int32_t isa_of(int32_t kind)
 ** Times that one call of the read goes over its share: as often as makes 256 KB, since entering and
 ** leaving the loop takes as long as reading a few KB from L1.
 */
-static int64_t passes_of(const rg_ceiling *ceiling)
+static int64_t passes_of(int32_t kind, int64_t share_bytes)
 {
-  return is_triad(ceiling->kind) ? 1 : 1 + 262144 / ceiling->share_bytes;
+  return is_triad(kind) ? 1 : 1 + 262144 / share_bytes;
 }
 
 /* -- One pass ----------------------------------------------------------------------- */
 
-/* Operations or bytes of one repeat on one thread. */
-static double work_of(const rg_ceiling *ceiling)
+double rg_ceiling_work(int32_t kind, int32_t isa, int64_t share_bytes)
 {
-  const double lanes = rg_loop_vector_bytes(ceiling->isa);
+  const double bytes = rg_loop_vector_bytes(isa);
 
-  if (is_stream(ceiling->kind)) {
-    return (double)(ceiling->share_bytes * passes_of(ceiling));
+  if (is_stream(kind)) {
+    return (double)(share_bytes * passes_of(kind, share_bytes));
   }
-  switch (ceiling->kind) {
+  switch (kind) {
   case RG_CEILING_AMX_BF16:
     return (double)STEPS * RG_AMX_FLOPS;
   case RG_CEILING_DOT_BF16:
@@ -169,9 +167,9 @@ static double work_of(const rg_ceiling *ceiling)
   case RG_CEILING_FMA_F64_BASE:
   case RG_CEILING_FMA_F64_AVX2:
   case RG_CEILING_FMA_F64_AVX512:
-    return (double)STEPS * RG_FMA_CHAINS * 2.0 * lanes / 8;
+    return (double)STEPS * RG_FMA_CHAINS * 2.0 * bytes / 8;
   default:
-    return (double)STEPS * RG_FMA_CHAINS * 2.0 * lanes / 4;
+    return (double)STEPS * RG_FMA_CHAINS * 2.0 * bytes / 4;
   }
 }
 
@@ -185,7 +183,8 @@ static uint64_t one_repeat(const rg_ceiling *ceiling, unsigned char *share)
     return 0;
   }
   if (is_stream(ceiling->kind)) {
-    return rg_loop_read(ceiling->isa, share, ceiling->share_bytes, passes_of(ceiling));
+    return rg_loop_read(ceiling->isa, share, ceiling->share_bytes,
+                        passes_of(ceiling->kind, ceiling->share_bytes));
   }
   switch (ceiling->kind) {
   case RG_CEILING_AMX_BF16:
@@ -252,7 +251,7 @@ rg_status rg_ceiling_new(int32_t kind, int32_t threads, rg_ceiling **out)
   }
   RG_TRY(check_support(kind));
   if (is_stream(kind)) {
-    share = share_of(kind, threads);
+    share = rg_ceiling_share(rg_machine_facts(), kind, threads);
     if (share <= 0) {
       return rg_fail(RG_ENOSUP, "ceiling %s: the machine reports no such cache", names[kind]);
     }
@@ -310,7 +309,8 @@ rg_status rg_ceiling_run(rg_ceiling *ceiling, int64_t min_ns, double *rate)
     return rg_fail(RG_ENOSUP, "ceiling %s: the system gave %d threads of %d", names[ceiling->kind],
                    (int)team, (int)ceiling->threads);
   }
-  *rate = work_of(ceiling) * (double)ceiling->repeats * ceiling->threads * 1e9 / (double)spent;
+  *rate = rg_ceiling_work(ceiling->kind, ceiling->isa, ceiling->share_bytes) *
+          (double)ceiling->repeats * ceiling->threads * 1e9 / (double)spent;
   return RG_OK;
 }
 

@@ -7,6 +7,8 @@
 ** two can start in each; twelve fit the sixteen registers of AVX2.  Written with intrinsics because
 ** the core is compiled without contraction: a product and a sum in C stay two instructions.
 */
+#include <string.h>
+
 #include "measure/measure.h"
 
 #if defined(__x86_64__)
@@ -25,16 +27,46 @@
 typedef float f32x4 __attribute__((vector_size(16)));
 typedef double f64x2 __attribute__((vector_size(16)));
 
+/*
+** What the chains came to, so that the loops can be tested: added up behind the loop, it takes
+** nothing of what is timed.
+*/
+static double sum_f32(const void *acc, size_t bytes)
+{
+  const char *from = acc;
+  double sum = 0;
+  float x;
+
+  for (size_t at = 0; at < bytes; at += sizeof(x)) {
+    memcpy(&x, from + at, sizeof(x));
+    sum += x;
+  }
+  return sum;
+}
+
+static double sum_f64(const void *acc, size_t bytes)
+{
+  const char *from = acc;
+  double sum = 0;
+  double x;
+
+  for (size_t at = 0; at < bytes; at += sizeof(x)) {
+    memcpy(&x, from + at, sizeof(x));
+    sum += x;
+  }
+  return sum;
+}
+
 /* -- Any machine: a product and a sum --------------------------------------------- */
 
-static void fma_f32_base(int64_t steps)
+static double fma_f32_base(int64_t steps)
 {
   f32x4 acc[RG_FMA_CHAINS];
   const f32x4 scale = { SCALE, SCALE, SCALE, SCALE };
   const f32x4 shift = { SHIFT, SHIFT, SHIFT, SHIFT };
 
   for (int j = 0; j < RG_FMA_CHAINS; j++) {
-    acc[j] = scale + (float)j;
+    acc[j] = (f32x4){ 0 } + (float)j;
   }
   for (int64_t i = 0; i < steps; i++) {
 #pragma GCC unroll 12
@@ -43,16 +75,17 @@ static void fma_f32_base(int64_t steps)
     }
   }
   KEEP(acc);
+  return sum_f32(acc, sizeof(acc));
 }
 
-static void fma_f64_base(int64_t steps)
+static double fma_f64_base(int64_t steps)
 {
   f64x2 acc[RG_FMA_CHAINS];
   const f64x2 scale = { SCALE, SCALE };
   const f64x2 shift = { SHIFT, SHIFT };
 
   for (int j = 0; j < RG_FMA_CHAINS; j++) {
-    acc[j] = scale + (double)j;
+    acc[j] = (f64x2){ 0 } + (double)j;
   }
   for (int64_t i = 0; i < steps; i++) {
 #pragma GCC unroll 12
@@ -61,9 +94,10 @@ static void fma_f64_base(int64_t steps)
     }
   }
   KEEP(acc);
+  return sum_f64(acc, sizeof(acc));
 }
 
-static void fma_l1_base(const float *x, int64_t n, int64_t passes)
+static double fma_l1_base(const float *x, int64_t n, int64_t passes)
 {
   f32x4 acc[8] = { { 0 } };
   const f32x4 scale = { SCALE, SCALE, SCALE, SCALE };
@@ -77,13 +111,14 @@ static void fma_l1_base(const float *x, int64_t n, int64_t passes)
     }
   }
   KEEP(acc);
+  return sum_f32(acc, sizeof(acc));
 }
 
 #if defined(__x86_64__)
 
 /* -- AVX2 ---------------------------------------------------------------------------- */
 
-__attribute__((target("avx2,fma"))) static void fma_f32_avx2(int64_t steps)
+__attribute__((target("avx2,fma"))) static double fma_f32_avx2(int64_t steps)
 {
   __m256 acc[RG_FMA_CHAINS];
   const __m256 scale = _mm256_set1_ps(SCALE);
@@ -99,9 +134,10 @@ __attribute__((target("avx2,fma"))) static void fma_f32_avx2(int64_t steps)
     }
   }
   KEEP(acc);
+  return sum_f32(acc, sizeof(acc));
 }
 
-__attribute__((target("avx2,fma"))) static void fma_f64_avx2(int64_t steps)
+__attribute__((target("avx2,fma"))) static double fma_f64_avx2(int64_t steps)
 {
   __m256d acc[RG_FMA_CHAINS];
   const __m256d scale = _mm256_set1_pd(SCALE);
@@ -117,10 +153,11 @@ __attribute__((target("avx2,fma"))) static void fma_f64_avx2(int64_t steps)
     }
   }
   KEEP(acc);
+  return sum_f64(acc, sizeof(acc));
 }
 
-__attribute__((target("avx2,fma"))) static void fma_l1_avx2(const float *x, int64_t n,
-                                                            int64_t passes)
+__attribute__((target("avx2,fma"))) static double fma_l1_avx2(const float *x, int64_t n,
+                                                              int64_t passes)
 {
   __m256 acc[8];
   const __m256 scale = _mm256_set1_ps(SCALE);
@@ -137,11 +174,12 @@ __attribute__((target("avx2,fma"))) static void fma_l1_avx2(const float *x, int6
     }
   }
   KEEP(acc);
+  return sum_f32(acc, sizeof(acc));
 }
 
 /* -- AVX-512 ------------------------------------------------------------------------- */
 
-__attribute__((target("avx512f"))) static void fma_f32_avx512(int64_t steps)
+__attribute__((target("avx512f"))) static double fma_f32_avx512(int64_t steps)
 {
   __m512 acc[RG_FMA_CHAINS];
   const __m512 scale = _mm512_set1_ps(SCALE);
@@ -157,9 +195,10 @@ __attribute__((target("avx512f"))) static void fma_f32_avx512(int64_t steps)
     }
   }
   KEEP(acc);
+  return sum_f32(acc, sizeof(acc));
 }
 
-__attribute__((target("avx512f"))) static void fma_f64_avx512(int64_t steps)
+__attribute__((target("avx512f"))) static double fma_f64_avx512(int64_t steps)
 {
   __m512d acc[RG_FMA_CHAINS];
   const __m512d scale = _mm512_set1_pd(SCALE);
@@ -175,10 +214,11 @@ __attribute__((target("avx512f"))) static void fma_f64_avx512(int64_t steps)
     }
   }
   KEEP(acc);
+  return sum_f64(acc, sizeof(acc));
 }
 
-__attribute__((target("avx512f"))) static void fma_l1_avx512(const float *x, int64_t n,
-                                                             int64_t passes)
+__attribute__((target("avx512f"))) static double fma_l1_avx512(const float *x, int64_t n,
+                                                               int64_t passes)
 {
   __m512 acc[8];
   const __m512 scale = _mm512_set1_ps(SCALE);
@@ -195,15 +235,16 @@ __attribute__((target("avx512f"))) static void fma_l1_avx512(const float *x, int
     }
   }
   KEEP(acc);
+  return sum_f32(acc, sizeof(acc));
 }
 
 /* -- bf16 ------------------------------------------------------------------------------ */
 
-__attribute__((target("avx512f,avx512bf16"))) void rg_loop_dot_bf16(int64_t steps)
+__attribute__((target("avx512f,avx512bf16"))) double rg_loop_dot_bf16(int64_t steps)
 {
   __m512 acc[RG_FMA_CHAINS];
-  const __m512 tiny = _mm512_set1_ps(1e-20f);
-  const __m512bh a = _mm512_cvtne2ps_pbh(tiny, tiny);
+  const __m512 small = _mm512_set1_ps(0x1p-10f); /* sums stay exact for 2^20 steps */
+  const __m512bh a = _mm512_cvtne2ps_pbh(small, small);
 
   for (int j = 0; j < RG_FMA_CHAINS; j++) {
     acc[j] = _mm512_set1_ps((float)(j + 1));
@@ -215,6 +256,7 @@ __attribute__((target("avx512f,avx512bf16"))) void rg_loop_dot_bf16(int64_t step
     }
   }
   KEEP(acc);
+  return sum_f32(acc, sizeof(acc));
 }
 
 /* The layout that LDTILECFG reads (Intel SDM, volume 1, 18.3). */
@@ -265,9 +307,10 @@ bool rg_loop_amx_permit(void)
 
 #else
 
-void rg_loop_dot_bf16(int64_t steps)
+double rg_loop_dot_bf16(int64_t steps)
 {
   (void)steps;
+  return 0;
 }
 
 void rg_loop_amx_bf16(int64_t steps)
@@ -289,52 +332,46 @@ int32_t rg_loop_vector_bytes(int32_t isa)
   return isa >= RG_ISA_AVX512 ? 64 : isa >= RG_ISA_AVX2 ? 32 : 16;
 }
 
-void rg_loop_fma_f32(int32_t isa, int64_t steps)
+double rg_loop_fma_f32(int32_t isa, int64_t steps)
 {
 #if defined(__x86_64__)
   if (isa >= RG_ISA_AVX512) {
-    fma_f32_avx512(steps);
-    return;
+    return fma_f32_avx512(steps);
   }
   if (isa >= RG_ISA_AVX2) {
-    fma_f32_avx2(steps);
-    return;
+    return fma_f32_avx2(steps);
   }
 #endif
   (void)isa;
-  fma_f32_base(steps);
+  return fma_f32_base(steps);
 }
 
-void rg_loop_fma_f64(int32_t isa, int64_t steps)
+double rg_loop_fma_f64(int32_t isa, int64_t steps)
 {
 #if defined(__x86_64__)
   if (isa >= RG_ISA_AVX512) {
-    fma_f64_avx512(steps);
-    return;
+    return fma_f64_avx512(steps);
   }
   if (isa >= RG_ISA_AVX2) {
-    fma_f64_avx2(steps);
-    return;
+    return fma_f64_avx2(steps);
   }
 #endif
   (void)isa;
-  fma_f64_base(steps);
+  return fma_f64_base(steps);
 }
 
-void rg_loop_fma_l1(int32_t isa, const float *x, int64_t n, int64_t passes)
+double rg_loop_fma_l1(int32_t isa, const float *x, int64_t n, int64_t passes)
 {
 #if defined(__x86_64__)
   if (isa >= RG_ISA_AVX512) {
-    fma_l1_avx512(x, n, passes);
-    return;
+    return fma_l1_avx512(x, n, passes);
   }
   if (isa >= RG_ISA_AVX2) {
-    fma_l1_avx2(x, n, passes);
-    return;
+    return fma_l1_avx2(x, n, passes);
   }
 #endif
   (void)isa;
-  fma_l1_base(x, n, passes);
+  return fma_l1_base(x, n, passes);
 }
 
 uint64_t rg_loop_chain(int64_t n)

@@ -34,18 +34,22 @@ rg_status rg_fill(int32_t device, double ns, double *filled_ns) RG_CHECK;
 
 /*
 ** steps rounds of RG_FMA_CHAINS independent multiply-adds on vectors of one instruction set
-** (RG_ISA_...), all in registers.
+** (RG_ISA_...), all in registers: x -> x / 2 + 1 / 2, from 0 in the first chain, 1 in the second and
+** so on.
+**
+** Returns the sum of all chains behind the last.
 */
 enum { RG_FMA_CHAINS = 12 };
-void rg_loop_fma_f32(int32_t isa, int64_t steps);
-void rg_loop_fma_f64(int32_t isa, int64_t steps);
+double rg_loop_fma_f32(int32_t isa, int64_t steps);
+double rg_loop_fma_f64(int32_t isa, int64_t steps);
 
 /* Bytes of one vector of an instruction set. */
 int32_t rg_loop_vector_bytes(int32_t isa);
 
-/* The same with AVX-512's dot product of bf16 pairs; RG_DOT_FLOPS each. */
+/* The same with AVX-512's dot product of bf16 pairs, RG_DOT_FLOPS each: x -> x + 2^-19, from 1 in
+** the first chain. */
 enum { RG_DOT_FLOPS = 64 };
-void rg_loop_dot_bf16(int64_t steps);
+double rg_loop_dot_bf16(int64_t steps);
 
 /* steps rounds of four AMX products of 16 x 32 by 32 x 16; the process must have the permission. */
 enum { RG_AMX_FLOPS = 4 * 2 * 16 * 16 * 32 };
@@ -54,8 +58,9 @@ void rg_loop_amx_bf16(int64_t steps);
 /* Ask the system for the AMX tiles: true when this process may use them. */
 bool rg_loop_amx_permit(void);
 
-/* Multiply-adds over n floats (a multiple of 128) in L1, passes times. */
-void rg_loop_fma_l1(int32_t isa, const float *x, int64_t n, int64_t passes);
+/* Multiply-adds over n floats (a multiple of 128) in L1, passes times, in eight chains from 0:
+** y -> y / 2 + x.  Returns the sum of the chains. */
+double rg_loop_fma_l1(int32_t isa, const float *x, int64_t n, int64_t passes);
 
 /*
 ** Read bytes (a multiple of 256) so many times; what comes back depends on every one of them, if
@@ -74,6 +79,14 @@ void rg_loop_triad(int32_t isa, float *a, const float *b, const float *c, float 
 
 /* n additions, each waiting for the one before. */
 uint64_t rg_loop_chain(int64_t n);
+
+/* -- Ceilings -------------------------------------------------------------- */
+
+/* The bytes that each thread goes over; 0 where the machine has no such level. */
+int64_t rg_ceiling_share(const rg_machine *machine, int32_t kind, int32_t threads);
+
+/* Operations or bytes of one repeat on one thread.  isa: RG_ISA_...; share_bytes: see above. */
+double rg_ceiling_work(int32_t kind, int32_t isa, int64_t share_bytes);
 
 /* -- What the kernel says -------------------------------------------------- */
 

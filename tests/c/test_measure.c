@@ -338,44 +338,6 @@ static void test_sentinel(void)
   rg_sentinel_release(NULL);
 }
 
-static void test_loops(void)
-{
-  enum { FLOATS = 384 };
-  static _Alignas(64) float a[FLOATS];
-  static _Alignas(64) float b[FLOATS];
-  static _Alignas(64) float c[FLOATS];
-  static _Alignas(64) uint64_t words[256];
-
-  for (int32_t isa = RG_ISA_BASE; isa <= rg_machine_facts()->isa_level; isa++) {
-    bool good = true;
-    uint64_t before;
-
-    for (int i = 0; i < FLOATS; i++) {
-      a[i] = -1;
-      b[i] = (float)i;
-      c[i] = 2;
-    }
-    rg_loop_triad(isa, a, b, c, 0.5f, FLOATS);
-    for (int i = 0; i < FLOATS; i++) {
-      good = good && a[i] == (float)i + 1;
-    }
-    ok(good, "the triad is b + s c, everywhere");
-    memset(words, 0, sizeof(words));
-    before = rg_loop_read(isa, words, sizeof(words), 1);
-    good = true;
-    for (int i = 0; i < 256; i++) {
-      words[i] = 1;
-      good = good && rg_loop_read(isa, words, sizeof(words), 1) != before;
-      words[i] = 0;
-    }
-    ok(good, "the read sees every word");
-  }
-  rg_loop_write_past(words, sizeof(words), 7);
-  ok(words[0] == 0x0707070707070707u && words[255] == 0x0707070707070707u,
-     "what is written past the caches is there");
-  is_int(rg_loop_chain(800), 800 + 3 * 800, "the chain adds as often as asked");
-}
-
 static void test_ceilings(void)
 {
   rg_ceiling *ceiling = NULL;
@@ -481,7 +443,6 @@ int main(void)
   test_own_time();
   test_clock();
   test_sentinel();
-  test_loops();
   test_ceilings();
   test_widths();
   test_flush();
