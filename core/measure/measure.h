@@ -34,8 +34,8 @@ rg_status rg_fill(int32_t device, double ns, double *filled_ns) RG_CHECK;
 
 /*
 ** steps rounds of RG_FMA_CHAINS independent multiply-adds on vectors of one instruction set
-** (RG_ISA_...), all in registers: x -> x / 2 + 1 / 2, from 0 in the first chain, 1 in the second and
-** so on.
+** (RG_ISA_...), all in registers: x -> x / 2 + 1 / 2, from 0 in the first chain, 1 in the second
+** and so on.
 **
 ** Returns the sum of all chains behind the last.
 */
