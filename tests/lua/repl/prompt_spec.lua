@@ -154,6 +154,45 @@ describe('the prompt', function()
     enter('3\0212 + 2', '\n4\n')     -- Ctrl-U takes the line
   end)
 
+  it('edits with the keys that terminals have besides', function()
+    for _, key in ipairs { { '\27[H', '\27[F' }, { '\27[1~', '\27[4~' } } do
+      enter('7' .. key[1] .. '4' .. key[2] .. '0', '\n470\n') -- begin and end of the line
+    end
+    enter('x12\1\27[3~', '\n12\n')                    -- Delete takes what is under the cursor
+    enter('11 + 22\27[1;5D3', '\n333\n')              -- a word back
+    enter('11 + 22\1\27[1;5C5', '\n137\n')           -- a word on
+    enter('500 + 1\1\6\27[3~', '\n51\n')             -- Ctrl-F, then Delete
+    enter('4\2552', '\n42\n')                         -- a byte that is no text is none
+    for _, arrow in ipairs { { '\27[A', '\27[B' }, { '\27OA', '\27OB' } } do
+      enter('600 + 1', '\n601\n')
+      enter('700 + 1', '\n701\n')
+      enter(arrow[1] .. arrow[1], '\n601\n')
+      enter(arrow[1] .. arrow[1] .. arrow[2], '\n601\n')
+    end
+  end)
+
+  it('gives the terminal back before a signal ends it', function()
+    term:stop()
+    local pty = require 'tests.lua.repl.pty'
+    for _, signal in ipairs { 15, 1, 3 } do -- SIGTERM, SIGHUP, SIGQUIT
+      local shell = pty.spawn({ '/bin/sh', '-c', ('trap "" 1 3; stty -a; (trap - 1 3; '
+        .. 'exec sh -c \'echo pid $$ .; exec %s\'); stty -a; echo "the" "end"')
+        :format(program.path) },
+        { TERM = 'xterm', HOME = home, PATH = os.getenv 'PATH' })
+      local before = shell:expect '-echoprt'
+      local pid = tonumber(shell:expect ' .':match 'pid (%d+) %.')
+      shell:expect '>> '
+      assert.equal(0, require('ffi').C.kill(pid, signal))
+      local after = shell:expect '-echoprt'
+      shell:expect 'the end'
+      shell:wait()
+      for _, mode in ipairs { 'icanon', 'echo', 'isig', 'icrnl', 'opost' } do
+        assert.equal(before:find('%s' .. mode) ~= nil, after:find('%s' .. mode) ~= nil, mode)
+        assert.truthy(after:find('%s' .. mode), mode)
+      end
+    end
+  end)
+
   it('helps', function()
     enter('?ridge.near.hint', 'ridge.near.hint(word, names)')
     enter('ridge.near.hint?', 'ridge.near.hint(word, names)')
