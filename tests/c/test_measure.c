@@ -338,6 +338,65 @@ static void test_sentinel(void)
   rg_sentinel_release(NULL);
 }
 
+/* Pages of this process. */
+static int64_t n_pages(void)
+{
+  long long n = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+
+  if (file == NULL || fscanf(file, "%lld", &n) != 1) {
+    tap_bail("no /proc/self/statm");
+  }
+  fclose(file);
+  return n;
+}
+
+/* What was mapped is unmapped, all of it: a page left of each would be hundreds. */
+static void test_given_back(void)
+{
+  enum { ROUNDS = 24 };
+  int64_t before = 0;
+
+  for (int i = -1; i < ROUNDS; i++) {
+    rg_sentinel *sentinel = NULL;
+    rg_ceiling *ceiling = NULL;
+    rg_flush *flush = NULL;
+
+    before = i == 0 ? n_pages() : before; /* the first round may map what stays */
+    if (rg_sentinel_new(&sentinel) != RG_OK ||
+        rg_ceiling_new(RG_CEILING_READ_L1, 1, &ceiling) != RG_OK ||
+        rg_flush_new(RG_CPU, 5 << 12, &flush) != RG_OK) {
+      tap_bail(rg_error_message());
+    }
+    rg_sentinel_release(sentinel);
+    rg_ceiling_release(ceiling);
+    rg_flush_release(flush);
+  }
+  ok(n_pages() - before < ROUNDS, "what is released is unmapped whole");
+}
+
+/* A flush of the CPU writes every byte: its pages are all there. */
+static void test_flush_writes(void)
+{
+  enum { MEGABYTES = 96 };
+  long long resident[2] = { 0 };
+  rg_flush *flush = NULL;
+
+  for (int i = 0; i < 2; i++) {
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (file == NULL || fscanf(file, "%*d %lld", &resident[i]) != 1) {
+      tap_bail("no /proc/self/statm");
+    }
+    fclose(file);
+    if (i == 0) {
+      is_status(rg_flush_new(RG_CPU, MEGABYTES << 20, &flush), RG_OK, "a flush of 96 MB");
+    }
+  }
+  ok((resident[1] - resident[0]) * 4096 > (MEGABYTES - 8) << 20, "is written, all of it");
+  rg_flush_release(flush);
+}
+
 static void test_ceilings(void)
 {
   rg_ceiling *ceiling = NULL;
@@ -443,6 +502,8 @@ int main(void)
   test_own_time();
   test_clock();
   test_sentinel();
+  test_given_back();
+  test_flush_writes();
   test_ceilings();
   test_widths();
   test_flush();
