@@ -76,7 +76,7 @@ end
 
 -- wanted: which inputs ask for a gradient; k: of which result.
 local function told(out, entry, sample, dtype, wanted, k)
-  local t, y = {}, nil
+  local t = {}
   for i, x in ipairs(inputs_of(entry, sample, dtype)) do
     t[i] = x and tensors.LAYOUTS[1].make(x)
     if x and wanted[i] then tensors.check(C.rg_require_grad(t[i], 1)) end
@@ -84,7 +84,7 @@ local function told(out, entry, sample, dtype, wanted, k)
   for i = 0, 7 do slot[i] = nil end
   heard(out, function() tensors.check(entry.call(C, t, arguments(sample), slot)) end)
   for i = 0, entry.target and -1 or (entry.n_out or 1) - 1 do tensors.hold(slot[i]) end
-  y = slot[(k or 1) - 1]
+  local y = slot[(k or 1) - 1]
   if y == nil then return tensors.release_all() end
   out[#out + 1] = '   keeps ' .. saved(y)
   if C.rg_requires_grad(y) == 1 then
@@ -123,7 +123,9 @@ end
 
 local function shapes_text(sample)
   local list = {}
-  for i, shape in ipairs(sample) do list[i] = shape and '[' .. table.concat(shape, ',') .. ']' or '-' end
+  for i, shape in ipairs(sample) do
+    list[i] = shape and '[' .. table.concat(shape, ',') .. ']' or '-'
+  end
   return table.concat(list, ' ')
 end
 
