@@ -154,6 +154,61 @@ static void test_output(void)
   }
 }
 
+/* A group of its own where it is asked for; no signal held back, whatever holds them back here; and
+** no descriptor but the three and the channel. */
+static void test_attributes(void)
+{
+  for (int own = 0; own < 2; own++) {
+    const char *const argv[] = { "/bin/sh", "-c",
+                                 "read line <&3; cd /proc/self/fd; "
+                                 "echo $(ls -d 0 1 2 3 4 5 6 7 8 9 2>/dev/null) "
+                                 "$(grep SigBlk /proc/self/status) >&3",
+                                 NULL };
+    const rg_process_options options = { .out_fd = -1, .err_fd = -1, .own_group = own };
+    rg_process *process = NULL;
+    char text[256];
+    sigset_t held;
+    sigset_t before;
+
+    sigemptyset(&held);
+    sigaddset(&held, SIGUSR1);
+    (void)sigprocmask(SIG_BLOCK, &held, &before);
+    is_status(rg_process_new(argv, NULL, &options, &process), RG_OK, "while a signal is held back");
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    if (!process) tap_bail("no process");
+    is_int(getpgid((pid_t)rg_process_id(process)), own ? rg_process_id(process) : getpgrp(),
+           own ? "it leads a group of its own" : "it is of this group");
+    is_status(rg_channel_send(rg_process_channel(process), "go\n", 3), RG_OK, "it is asked");
+    ok(receive_all(process, text, 256) > 0, "and answers");
+    ok(strncmp(text, "0 1 2 3 ", 8) == 0, "it has three descriptors and the channel");
+    ok(strstr(text, "SigBlk: 0000000000000000") != NULL, "and holds no signal back");
+    rg_process_release(process);
+  }
+}
+
+/* Waiting ends in time, not before it and not long after. */
+static void test_patience(void)
+{
+  rg_process *process = shell("exec sleep 100", NULL);
+  rg_process_end how = { .running = -1 };
+  int64_t begin = rg_clock_ns();
+  int64_t got = 0;
+  char byte;
+
+  if (!process) tap_bail("no process");
+  is_status(rg_process_wait(process, second / 10, &how), RG_OK, "a tenth of a second");
+  ok(rg_clock_ns() - begin >= second / 10 && rg_clock_ns() - begin < 20 * second, "is waited for");
+  is_int(how.running, 1, "it runs on");
+  is_int(how.code, -1, "without a status");
+  is_int(how.signal, 0, "or a signal");
+  begin = rg_clock_ns();
+  is_status(rg_channel_receive(rg_process_channel(process), &byte, 1, second / 10, &got), RG_OK,
+            "a tenth of a second for a word");
+  ok(rg_clock_ns() - begin >= second / 10 && rg_clock_ns() - begin < 20 * second, "is waited for");
+  is_int(got, -1, "none comes");
+  rg_process_release(process);
+}
+
 static void test_wrong(void)
 {
   const char *const nowhere[] = { "/nowhere/at/all", NULL };
@@ -174,6 +229,8 @@ int main(void)
   test_end();
   test_channel();
   test_output();
+  test_attributes();
+  test_patience();
   test_wrong();
   is_int(open_descriptors(), before, "no descriptor is left");
   return done();

@@ -202,8 +202,34 @@ static void test_overlap(void)
   rg_tensor_release(to);
 }
 
+/* Every operation can be asked for by its number, the first and the last of them, too. */
+static void test_numbers(void)
+{
+  rg_tensor *x = filled(RG_F32, 1, 2, 1);
+  rg_tensor *out[RG_MAX_OUT] = { NULL };
+
+  is_status(rg_op_call(-1, IN(x), 1, NULL, NULL, out), RG_EARG, "there is no operation -1");
+  is_status(rg_op_call(RG_RECORD_COUNT, IN(x), 1, NULL, NULL, out), RG_EARG,
+            "nor one behind the last");
+  is_status(rg_op_call(RG_OP_RELU, NULL, 1, NULL, NULL, out), RG_EARG, "one tensor from nowhere");
+  is_status(rg_op_call(RG_OP_RELU, IN(x), -1, NULL, NULL, out), RG_EARG, "less than none");
+  for (int32_t i = 0; i < RG_RECORD_COUNT; i++) {
+    if (rg_ops[i]->args_size > 0) {
+      is_status(rg_op_call(i, IN(x), 1, NULL, NULL, out), RG_EARG, "without its arguments");
+    } else if (rg_ops[i]->n_inputs == 1 && !rg_ops[i]->writes && rg_ops[i]->expand == NULL) {
+      is_status(rg_op_call(i, IN(x), 1, NULL, NULL, out), RG_OK, rg_ops[i]->name);
+    }
+    for (int32_t k = 0; k < RG_MAX_OUT; k++) {
+      rg_tensor_release(out[k]);
+      out[k] = NULL;
+    }
+  }
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
+  test_numbers();
   test_lists();
   test_refused();
   test_roles();
