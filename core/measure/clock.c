@@ -17,28 +17,35 @@ static int by_size(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
+void rg_clock_facts_from(int64_t *at, int32_t n, rg_clock_facts *out)
+{
+  const double mean_ns = (double)(at[n - 1] - at[0]) / (n - 1);
+  int64_t *step = at;
+  const int32_t n_steps = n - 1;
+  int32_t i;
+
+  for (i = 0; i < n_steps; i++) {
+    step[i] = at[i + 1] - at[i];
+  }
+  qsort(step, (size_t)n_steps, sizeof(step[0]), by_size);
+  out->overhead_ns = (double)step[n_steps / 2];
+  /* a clock coarser than one reading shows mostly steps of 0: the mean is then the better answer */
+  if (step[n_steps / 2] <= 0) {
+    out->overhead_ns = mean_ns;
+  }
+  for (i = 0; i < n_steps && step[i] <= 0; i++) {
+  }
+  out->resolution_ns = i < n_steps ? (double)step[i] : 1e6;
+}
+
 rg_status rg_clock_facts_of(rg_clock_facts *out)
 {
   int64_t at[READINGS];
-  int64_t step[READINGS - 1];
-  rg_clock_facts facts = { .name = "CLOCK_MONOTONIC_RAW" };
-  int i;
 
-  for (i = 0; i < READINGS; i++) {
+  for (int i = 0; i < READINGS; i++) {
     at[i] = rg_clock_ns();
   }
-  for (i = 0; i < READINGS - 1; i++) {
-    step[i] = at[i + 1] - at[i];
-  }
-  qsort(step, READINGS - 1, sizeof(step[0]), by_size);
-  facts.overhead_ns = (double)step[(READINGS - 1) / 2];
-  /* a clock coarser than one reading shows mostly steps of 0: the mean is then the better answer */
-  if (step[(READINGS - 1) / 2] <= 0) {
-    facts.overhead_ns = (double)(at[READINGS - 1] - at[0]) / (READINGS - 1);
-  }
-  for (i = 0; i < READINGS - 1 && step[i] <= 0; i++) {
-  }
-  facts.resolution_ns = i < READINGS - 1 ? (double)step[i] : 1e6;
-  *out = facts;
+  *out = (rg_clock_facts){ .name = "CLOCK_MONOTONIC_RAW" };
+  rg_clock_facts_from(at, READINGS, out);
   return RG_OK;
 }

@@ -80,6 +80,11 @@ void rg_loop_triad(int32_t isa, float *a, const float *b, const float *c, float 
 /* n additions, each waiting for the one before. */
 uint64_t rg_loop_chain(int64_t n);
 
+/* -- Clock ----------------------------------------------------------------- */
+
+/* What n readings in a row, two or more, say of a clock.  at: written over; out: its two numbers. */
+void rg_clock_facts_from(int64_t *at, int32_t n, rg_clock_facts *out);
+
 /* -- Ceilings -------------------------------------------------------------- */
 
 /* The bytes that each thread goes over; 0 where the machine has no such level. */

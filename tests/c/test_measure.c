@@ -312,6 +312,28 @@ static void test_clock(void)
   ok(clock.resolution_ns >= 1, "its step is at least a nanosecond");
 }
 
+static void readings(const int64_t *at, int32_t n, double overhead, double resolution,
+                     const char *what)
+{
+  int64_t copy[8];
+  rg_clock_facts clock = { .overhead_ns = -1 };
+
+  memcpy(copy, at, (size_t)n * sizeof(*at));
+  rg_clock_facts_from(copy, n, &clock);
+  close_to(clock.overhead_ns, overhead, 1e-9, what);
+  close_to(clock.resolution_ns, resolution, 0, "and what it resolves");
+}
+
+static void test_readings(void)
+{
+  readings((const int64_t[]){ 100, 150, 160, 190, 210, 211 }, 6, 20, 1, "the median of five steps");
+  readings((const int64_t[]){ 0, 40, 50, 80, 1000 }, 5, 40, 10, "the upper one of four");
+  readings((const int64_t[]){ 7, 7, 7, 7, 37, 37 }, 6, 6, 30, "the mean, where most are 0");
+  readings((const int64_t[]){ 7, 7, 7, 27, 57 }, 5, 20, 20, "where half of them are none");
+  readings((const int64_t[]){ 7, 7, 7 }, 3, 0, 1e6, "a clock that stands still");
+  readings((const int64_t[]){ 7, 9 }, 2, 2, 2, "one step");
+}
+
 static void test_sentinel(void)
 {
   rg_sentinel *sentinel = NULL;
@@ -501,6 +523,7 @@ int main(void)
   test_this_host();
   test_own_time();
   test_clock();
+  test_readings();
   test_sentinel();
   test_given_back();
   test_flush_writes();
