@@ -1,0 +1,8 @@
+-- SPDX-License-Identifier: MIT
+--- ONNX files: ridge.onnx.
+
+local late = require 'ridge.late'
+
+return late.namespace({}, {
+  load = { 'ridge.onnx.load', 'load' },
+}, 'ridge.onnx')

@@ -1,0 +1,286 @@
+-- SPDX-License-Identifier: MIT
+--- ridge.onnx.load(path): an ONNX file as a module.
+
+local blame = require 'ridge.blame'
+local class = require 'ridge.nn'.class
+local dtype = require 'ridge.tensor.dtype'
+local file = require 'ridge.onnx.file'
+local no_grad = require('ridge.tensor.grad').no_grad
+local options = require 'ridge.options'
+local outside = require 'ridge.onnx.outside'
+local prepare = require 'ridge.onnx.prepare'
+local ref = require 'ridge.ffi.ref'
+local walk = require 'ridge.onnx.walk'
+
+local M = {}
+
+local OPTIONS = {
+  values = { 'table', doc = 'inputs that stay the same, tensors by name: they are no arguments' },
+}
+
+local Model = class 'onnx.Model'
+
+-- -- Initializers -------------------------------------------------------------------------------
+
+-- A name for what a module holds.
+local function field_of(self, name)
+  local field = name:gsub('[^%w_]', '_')
+  if not field:match '^[%a_]' then field = '_' .. field end
+  local own, n = field, 1
+  while self.fields[own] or Model[own] ~= nil or rawget(self, own) ~= nil do
+    n = n + 1
+    own = field .. '_' .. n
+  end
+  self.fields[own] = name
+  return own
+end
+
+-- Running statistics are written by nobody who trains.
+local function statistics_of(nodes)
+  local set = {}
+  for _, n in ipairs(nodes) do
+    if n.op == 'BatchNormalization' then
+      for i = 4, 5 do set[n.inputs[i] or ''] = true end
+    end
+  end
+  return set
+end
+
+-- Initializers become parameters where they are real numbers, buffers where they are whole; what
+-- says a shape or an axis is a constant.
+local function hold(self, graph, demanded)
+  local statistics = statistics_of(graph.nodes)
+  for _, t in ipairs(graph.initializers) do
+    if self.values[t.name] == nil then
+      local x = file.tensor(t)
+      local float = dtype.kind[x.dtype] == 'float'
+      if self.asked[t.name] or demanded[t.name] and (not float or x.ndim <= 1) then
+        self.fixed[t.name] = x
+      else
+        local name = field_of(self, t.name)
+        if float and not statistics[t.name] then
+          self:param(name, x)
+        else
+          self:buffer(name, x)
+        end
+        self.held[t.name] = name
+      end
+    end
+  end
+end
+
+-- -- Constants ----------------------------------------------------------------------------------
+
+-- Nodes of constants alone are computed now; the others stay.
+local function fold(self, nodes)
+  local env, known, rest = setmetatable({}, { __index = self.fixed }), {}, {}
+  for name in pairs(self.fixed) do known[name] = true end
+  for _, n in ipairs(nodes) do
+    local constant = not (type(n.entry) == 'table' and n.entry.draws)
+    for _, name in ipairs(n.reads) do constant = constant and known[name] end
+    if constant then
+      walk.walk({ n }, env, known)
+      for _, name in ipairs(n.outputs) do self.fixed[name] = env[name] end
+    else
+      rest[#rest + 1] = n
+    end
+  end
+  return rest
+end
+
+-- Constants that nobody reads any more go.
+local function sweep(self, nodes, outputs)
+  local read = {}
+  for _, n in ipairs(nodes) do
+    for _, name in ipairs(n.reads) do read[name] = true end
+  end
+  for _, output in ipairs(outputs) do read[output.name] = true end
+  for name in pairs(self.fixed) do
+    if not read[name] then self.fixed[name] = nil end
+  end
+end
+
+-- -- The module ---------------------------------------------------------------------------------
+
+-- The inputs that are arguments: those of the file without initializers and without given values.
+local function inputs_of(self, graph)
+  local initialized, list = {}, {}
+  for _, t in ipairs(graph.initializers) do initialized[t.name] = true end
+  for _, input in ipairs(graph.inputs) do
+    if not initialized[input.name] and self.values[input.name] == nil then
+      list[#list + 1] = input
+    end
+  end
+  return list
+end
+
+-- Given values are inputs of the file.
+local function values_of(self, graph, given)
+  local names, is_input = {}, {}
+  for i, input in ipairs(graph.inputs) do
+    names[i], is_input[input.name] = input.name, true
+  end
+  for name, x in pairs(given or {}) do
+    if not is_input[name] then
+      local near = blame.near(name, names)
+      blame.raise(('onnx.load: values has %s, and the inputs are %s%s'):format(blame.show(name),
+        table.concat(names, ', '), near and (" (did you mean '%s'?)"):format(near) or ''))
+    end
+    self.values[name] = ref.need(x, 'onnx.load: values.' .. name)
+    self.fixed[name] = x
+  end
+end
+
+function Model:init(model, what, given)
+  require('ridge.nn.module').init(self)
+  local graph = prepare.model(model, what)
+  self.what, self.opset = what, model.opset
+  self.fields, self.held, self.fixed, self.values = {}, {}, {}, {}
+  local demanded
+  demanded, self.asked = walk.demanded(graph.nodes)
+  values_of(self, graph, given)
+  self.inputs, self.outputs = inputs_of(self, graph), graph.outputs
+  hold(self, graph, demanded)
+  self.read_inputs = {}
+  for i, input in ipairs(self.inputs) do
+    local small = input.type ~= 'f32' or input.shape and #input.shape <= 1
+    self.read_inputs[i] = (self.asked[input.name] or demanded[input.name] and small) and true
+      or false
+  end
+  self.nodes = fold(self, graph.nodes)
+  sweep(self, self.nodes, self.outputs)
+  self.drop = walk.last_uses(self.nodes, self.outputs)
+  self:eval()
+end
+
+-- What the file says of an input, against what was given.
+local function check(self, input, x, i)
+  local what = ("%s: input %d, '%s'"):format(self.what, i, input.name)
+  ref.need(x, what)
+  if input.type == 'bool' and x.dtype == 'u8' then x = x:ne(0) end
+  if dtype.kind[input.type] and x.dtype ~= input.type then
+    blame.raise(('%s: it is %s, got %s'):format(what, input.type, x:describe()), 'EDTYPE')
+  end
+  local shape, sizes = input.shape, x.shape
+  local fits = not shape or #shape == #sizes
+  for axis = 1, fits and shape and #shape or 0 do
+    local size = shape[axis]
+    fits = fits and (type(size) ~= 'number' or size == sizes[axis])
+  end
+  if not fits then
+    local list = {}
+    for axis, size in ipairs(shape) do list[axis] = size and tostring(size) or '?' end
+    blame.raise(('%s: it is %s[%s], got %s'):format(what, input.type, table.concat(list, ','),
+      x:describe()), 'ESHAPE')
+  end
+  return x
+end
+
+local function run(self, env, known)
+  walk.walk(self.nodes, env, known, self.drop)
+  local results = {}
+  for i, output in ipairs(self.outputs) do results[i] = env[output.name] end
+  return results
+end
+
+-- The error of a node says which one it was.
+local function placed(err)
+  local n = walk.at
+  walk.at = nil
+  if n and blame.is_error(err) and not err.message:find(n:label(), 1, true) then
+    err.message = err.message:gsub('\n', (' (%s)\n'):format(n:label()):gsub('%%', '%%%%'), 1)
+    if not err.message:find(n:label(), 1, true) then
+      err.message = ('%s (%s)'):format(err.message, n:label())
+    end
+  end
+  return err
+end
+
+--- Compute the file's outputs.
+---@param ... Tensor its inputs, in order
+---@return Tensor ... all outputs
+function Model:forward(...)
+  local n = select('#', ...)
+  if n ~= #self.inputs then
+    local names = {}
+    for i, input in ipairs(self.inputs) do names[i] = input.name end
+    blame.raise(('%s: it takes %d input%s (%s), got %d'):format(self.what, #names,
+      #names == 1 and '' or 's', table.concat(names, ', '), n))
+  end
+  local env, known = setmetatable({}, { __index = self.fixed }), {}
+  for name in pairs(self.fixed) do known[name] = true end
+  for name, field in pairs(self.held) do env[name] = self[field] end
+  for i, input in ipairs(self.inputs) do
+    local x = select(i, ...)
+    if x ~= nil then x = check(self, input, x, i) end
+    env[input.name] = x
+    if self.read_inputs[i] then known[input.name] = true end
+  end
+  for _, node in ipairs(self.nodes) do node.training = self.training end
+  local ok, results = pcall(run, self, env, known)
+  if not ok then error(placed(results), 0) end
+  return unpack(results, 1, #self.outputs)
+end
+
+-- Inputs of the shapes in the file.
+local function examples(self, sizes)
+  local list = {}
+  for i, input in ipairs(self.inputs) do
+    local shape = {}
+    for axis, size in ipairs(input.shape or {}) do
+      shape[axis] = type(size) == 'number' and size or sizes[size]
+      if not shape[axis] then
+        blame.raise(("onnx graph: the size %s of input '%s' is not known; give it, { %s = 2 }, or "
+          .. 'the inputs themselves'):format(tostring(size or axis), input.name, size or 'N'))
+      end
+    end
+    list[i] = require('ridge').zeros(shape, { dtype = input.type })
+  end
+  return list
+end
+
+--- The graph of what the module computes: ridge.graph(self, ...).
+---@param ... Tensor|table inputs; or sizes by their names in the file, for inputs of zeros
+---@return table graph
+function Model:graph(...)
+  local ridge = require 'ridge'
+  local first = ...
+  if select('#', ...) == 0 or type(first) == 'table' then
+    return ridge.graph(self, unpack(examples(self, first or {})))
+  end
+  return ridge.graph(self, ...)
+end
+
+function Model:__tostring()
+  local _, stored = self:num_parameters()
+  return ('%s: %d nodes, %d inputs, %d outputs, %d parameters'):format(self.what, #self.nodes,
+    #self.inputs, #self.outputs, stored)
+end
+
+--- A module of a model that is at hand already.
+---@param model table as ridge.onnx.file reads it
+---@param what string its name in errors
+---@param opts table|nil as load takes them
+---@return table module
+function M.of(model, what, opts)
+  opts = options.check(OPTIONS, opts, 'onnx.load')
+  return no_grad(outside.call, Model, model, what, opts.values)
+end
+
+--- Read an ONNX file as a module: it is called with the file's inputs, in their order, and returns
+--- all outputs. It is in evaluation mode. Initializers are its parameters, named as in the file
+--- with _ for what stands in no name; what says a shape or an axis is a constant of it.
+---
+--- An input that gives a shape or an axis is read when it is called, and in a plan when that is
+--- made: another value makes another plan.
+---@param path string
+---@param opts table|nil { values = { shape = t } }: inputs that stay what is given here
+---@return table module
+function M.load(path, opts)
+  if type(path) ~= 'string' then
+    blame.raise('onnx.load: a path is expected, got ' .. blame.show(path), 'EARG', 'onnx.load')
+  end
+  return M.of(file.read(path), path:match '[^/]*$', opts)
+end
+
+return M

@@ -1,0 +1,118 @@
+-- SPDX-License-Identifier: MIT
+--- ONNX's activations.
+
+local kit = require 'ridge.onnx.ops.kit'
+
+local M = {}
+
+for name, method in pairs { Relu = 'relu', Tanh = 'tanh', Sigmoid = 'sigmoid',
+                            Softplus = 'softplus' } do
+  M[name] = function(_, x) return x[method](x) end
+end
+
+function M.LeakyRelu(n, x)
+  return x:relu() - x:neg():relu() * n:float('alpha', 0.01)
+end
+
+function M.PRelu(_, x, slope)
+  return x:relu() - x:neg():relu() * slope
+end
+
+local function elu(x, alpha)
+  return x:relu() + (x:minimum(0):exp() - 1) * alpha
+end
+
+function M.Elu(n, x) return elu(x, n:float('alpha', 1)) end
+
+function M.Selu(n, x)
+  return elu(x, n:float('alpha', 1.67326319217681884765625))
+    * n:float('gamma', 1.05070102214813232421875)
+end
+
+function M.Celu(n, x)
+  local alpha = n:float('alpha', 1)
+  return x:relu() + ((x / alpha):minimum(0):exp() - 1) * alpha
+end
+
+function M.ThresholdedRelu(n, x)
+  return kit.where(n, x:gt(n:float('alpha', 1)), x, x * 0)
+end
+
+local function hard_sigmoid(x, alpha, beta)
+  return (x * alpha + beta):maximum(0):minimum(1)
+end
+
+function M.HardSigmoid(n, x)
+  return hard_sigmoid(x, n:float('alpha', 0.2), n:float('beta', 0.5))
+end
+
+function M.HardSwish(_, x) return x * hard_sigmoid(x, 1 / 6, 0.5) end
+
+function M.Mish(_, x) return x * x:softplus():tanh() end
+
+function M.Swish(n, x)
+  local alpha = n:float('alpha', 1)
+  return alpha == 1 and x:silu() or x * (x * alpha):sigmoid()
+end
+
+function M.Gelu(n, x)
+  if n:string('approximate', 'none') == 'none' then return x:gelu() end
+  local inner = (x + x * x:square() * 0.044715) * math.sqrt(2 / math.pi)
+  return x * 0.5 * (inner:tanh() + 1)
+end
+
+function M.Softsign(_, x) return x / (x:abs() + 1) end
+
+function M.Shrink(n, x)
+  local bias, lambd = n:float('bias', 0), n:float('lambd', 0.5)
+  local above, below = x:gt(lambd):to(x.dtype), x:lt(-lambd):to(x.dtype)
+  return ((x:to 'f64' - bias) * above:to 'f64' + (x:to 'f64' + bias) * below:to 'f64'):to(x.dtype)
+end
+
+function M.Clip(n, x, low, high)
+  if n.opset < 11 then
+    if n:has 'min' then x = x:maximum(n:float 'min') end
+    return n:has 'max' and x:minimum(n:float 'max') or x
+  end
+  if low then x = x:maximum(low) end
+  return high and x:minimum(high) or x
+end
+
+-- -- Along an axis ------------------------------------------------------------------------------
+
+-- Before 13 what lies behind the axis is one axis.
+local function flattened(n, x, f)
+  if n.opset >= 13 then
+    return f(x, kit.axis(n, n:int('axis', -1), x.ndim))
+  end
+  local axis = kit.axis(n, n:int('axis', 1), x.ndim)
+  local flat = x:reshape(kit.product(x.shape, 1, axis - 1), kit.product(x.shape, axis))
+  return f(flat, 2):reshape(x.shape)
+end
+
+function M.Softmax(n, x)
+  return flattened(n, x, function(y, axis) return y:softmax(axis) end)
+end
+
+--- The logarithm of softmax.
+---@param x Tensor
+---@param axis number from 1
+---@return Tensor
+local function log_softmax(x, axis)
+  if x.count == 0 then return x end
+  local away = x - x:max(axis, true)
+  return away - away:exp():sum(axis, true):log()
+end
+
+function M.LogSoftmax(n, x) return flattened(n, x, log_softmax) end
+
+function M.Hardmax(n, x)
+  return flattened(n, x, function(y, axis)
+    local shape = {}
+    for i = 1, y.ndim do shape[i] = i == axis and y.shape[i] or 1 end
+    local place = kit.counting(y.shape[axis]):reshape(shape)
+    return y:argmax(axis, true):eq(place):to(x.dtype)
+  end)
+end
+
+return M

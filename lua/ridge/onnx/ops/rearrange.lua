@@ -1,0 +1,205 @@
+-- SPDX-License-Identifier: MIT
+--- ONNX's operators that rearrange: join, split, slice, pad, tile, blocks to depth and back.
+
+local ridge = require 'ridge'
+local kit = require 'ridge.onnx.ops.kit'
+
+local M = {}
+
+function M.Concat(n, ...)
+  local list = {}
+  for i = 1, select('#', ...) do list[i] = (select(i, ...)) end
+  return ridge.concat(list, kit.axis(n, n:int('axis', 1), list[1].ndim))
+end
+
+M.Split = { reads = { 2 }, run = function(n, x, given)
+  local axis = kit.axis(n, n:int('axis', 0), x.ndim)
+  local size = x.shape[axis]
+  local lengths = n.opset < 13 and n:ints 'split' or given
+  if not lengths then
+    local parts = n.opset >= 18 and n:int('num_outputs', #n.outputs) or #n.outputs
+    local each = math.ceil(size / parts)
+    lengths = {}
+    for i = 1, parts do lengths[i] = math.max(0, math.min(each, size - (i - 1) * each)) end
+  end
+  local list, at = {}, 1
+  for i, length in ipairs(lengths) do
+    list[i] = length > 0 and x:narrow(axis, at, length) or x:narrow(axis, 1, 0)
+    at = at + length
+  end
+  return unpack(list, 1, #lengths)
+end }
+
+-- -- Slices -------------------------------------------------------------------------------------
+
+-- Where a slice of an axis begins, and how many elements it has.
+local function window(first, last, step, size)
+  local low, high = 0, size
+  if step < 0 then low, high = -1, size - 1 end
+  local function place(at)
+    if at < 0 then at = at + size end
+    return math.min(math.max(at, low), high)
+  end
+  first, last = place(first), last <= -2 ^ 60 and low or place(last)
+  return first, math.max(0, math.ceil((last - first) / step))
+end
+
+M.Slice = { reads = { 2, 3, 4, 5 }, run = function(n, x, starts, ends, axes, steps)
+  if n.opset < 10 then starts, ends, axes = n:ints 'starts', n:ints 'ends', n:ints 'axes' end
+  for i = 1, #starts do
+    local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
+    local step = steps and steps[i] or 1
+    if step == 0 then n:fail 'a step is 0' end
+    local first, length = window(starts[i], ends[i], step, x.shape[axis])
+    if length == 0 then
+      x = x:narrow(axis, 1, 0)
+    elseif not (step == 1 and first == 0 and length == x.shape[axis]) then
+      x = kit.range(x, axis, first, length, step)
+    end
+  end
+  return x
+end }
+
+-- -- Padding ------------------------------------------------------------------------------------
+
+local function block(x, axis, size, value)
+  local shape = x.shape
+  shape[axis] = size
+  if type(value) == 'number' then return kit.full(value, shape, x) end
+  return value:reshape {}:to(x.dtype):expand(shape)
+end
+
+-- Positions of the padded axis in x, by a mode.
+local SOURCE = {
+  edge = function(i, size) return math.min(math.max(i, 0), size - 1) end,
+  wrap = function(i, size) return i % size end,
+  reflect = function(i, size)
+    if size == 1 then return 0 end
+    i = i % (2 * size - 2)
+    return i < size and i or 2 * size - 2 - i
+  end,
+}
+
+-- Pieces of x for the positions in a list: runs that go up one by one are one piece.
+local function gathered(x, axis, places)
+  local pieces, i = {}, 1
+  while i <= #places do
+    local first, last = i, i
+    while places[last + 1] == places[last] + 1 do last = last + 1 end
+    pieces[#pieces + 1] = x:narrow(axis, places[first] + 1, last - first + 1)
+    i = last + 1
+  end
+  return #pieces == 1 and pieces[1] or ridge.concat(pieces, axis)
+end
+
+--- Pad one axis; a negative amount takes away.
+---@param x Tensor
+---@param axis number from 1
+---@param before number
+---@param after number
+---@param mode string
+---@param value number|Tensor
+---@return Tensor
+local function padded(x, axis, before, after, mode, value)
+  if before < 0 or after < 0 then
+    local length = x.shape[axis] + math.min(before, 0) + math.min(after, 0)
+    x = x:narrow(axis, 1 - math.min(before, 0), math.max(length, 0))
+    before, after = math.max(before, 0), math.max(after, 0)
+  end
+  if before == 0 and after == 0 then return x end
+  if mode == 'constant' then
+    local list = { x }
+    if before > 0 then table.insert(list, 1, block(x, axis, before, value)) end
+    if after > 0 then list[#list + 1] = block(x, axis, after, value) end
+    return ridge.concat(list, axis)
+  end
+  local size, places = x.shape[axis], {}
+  for i = -before, size + after - 1 do places[#places + 1] = SOURCE[mode](i, size) end
+  return gathered(x, axis, places)
+end
+
+M.Pad = { reads = { 2, 4 }, run = function(n, x, pads, value, axes)
+  local mode = n:string('mode', 'constant')
+  if n.opset < 11 then pads, value = n:ints 'pads', n:float('value', 0) end
+  local half = #pads / 2
+  for i = 1, half do
+    local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
+    x = padded(x, axis, pads[i], pads[i + half], mode, value or 0)
+  end
+  return x
+end }
+
+M.CenterCropPad = { reads = { 2 }, run = function(n, x, shape)
+  local axes = n:ints 'axes'
+  for i, size in ipairs(shape) do
+    local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
+    local more = size - x.shape[axis]
+    local before = more < 0 and -math.floor(-more / 2) or math.floor(more / 2)
+    x = padded(x, axis, before, more - before, 'constant', 0)
+  end
+  return x
+end }
+
+-- -- Copies -------------------------------------------------------------------------------------
+
+M.Tile = { reads = { 2 }, run = function(_, x, repeats)
+  local apart, whole, out = {}, {}, {}
+  for i, times in ipairs(repeats) do
+    local size = x.shape[i]
+    apart[2 * i - 1], apart[2 * i] = 1, size
+    whole[2 * i - 1], whole[2 * i] = times, size
+    out[i] = size * times
+  end
+  if 2 * x.ndim <= 8 then return x:reshape(apart):expand(whole):reshape(out) end
+  for i, times in ipairs(repeats) do
+    local list = {}
+    for k = 1, times do list[k] = x end
+    x = times > 0 and ridge.concat(list, i) or x:narrow(i, 1, 0)
+  end
+  return x
+end }
+
+function M.DepthToSpace(n, x)
+  local b, c, h, w = unpack(x.shape)
+  local size = n:int 'blocksize'
+  local depth = c / (size * size)
+  if n:string('mode', 'DCR') == 'DCR' then
+    x = x:reshape(b, size, size, depth, h, w):permute(1, 4, 5, 2, 6, 3)
+  else
+    x = x:reshape(b, depth, size, size, h, w):permute(1, 2, 5, 3, 6, 4)
+  end
+  return x:reshape(b, depth, h * size, w * size)
+end
+
+function M.SpaceToDepth(n, x)
+  local b, c, h, w = unpack(x.shape)
+  local size = n:int 'blocksize'
+  return x:reshape(b, c, h / size, size, w / size, size):permute(1, 4, 6, 2, 3, 5)
+    :reshape(b, c * size * size, h / size, w / size)
+end
+
+M.Trilu = { reads = { 2 }, run = function(n, x, k)
+  k = k and k[1] or 0
+  local rows, columns = x.shape[x.ndim - 1], x.shape[x.ndim]
+  local row = kit.counting(rows):reshape(rows, 1) + k
+  local column = kit.counting(columns):reshape(1, columns)
+  local stays = n:int('upper', 1) == 1 and column:ge(row) or column:le(row)
+  return kit.where(n, stays, x, kit.full(0, {}, x))
+end }
+
+-- The first of a sequence in reverse order, of a length for each.
+M.ReverseSequence = { reads = { 2 }, run = function(n, x, lengths)
+  local batch = kit.axis(n, n:int('batch_axis', 1), x.ndim)
+  local time = kit.axis(n, n:int('time_axis', 0), x.ndim)
+  local list = {}
+  for i, length in ipairs(lengths) do
+    local one = x:narrow(batch, i, 1)
+    local turned = kit.range(one:narrow(time, 1, length), time, length - 1, length, -1)
+    local rest = x.shape[time] - length
+    list[i] = rest == 0 and turned
+      or ridge.concat({ turned, one:narrow(time, length + 1, rest) }, time)
+  end
+  return ridge.concat(list, batch)
+end }
+
+return M

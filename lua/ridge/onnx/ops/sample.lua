@@ -1,0 +1,6 @@
+-- SPDX-License-Identifier: MIT
+--- X
+
+local M = {}
+
+return M

@@ -1,0 +1,186 @@
+-- SPDX-License-Identifier: MIT
+--- The nodes of an ONNX graph, called one after the other.
+--
+-- What is known before anything runs (constants, sizes, what is computed from those) is computed
+-- beside a capture, so that the graph has none of it, and so that an operator that reads a shape or
+-- an axis knows it when a plan is made.
+
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local outside = require 'ridge.onnx.outside'
+
+local M = {}
+
+-- The numbers of an input that says how: nil where it is not there.
+local function told(n, env, known, i)
+  local name = n.inputs[i]
+  if not name or name == '' then return nil end
+  if outside.is_captured() and not known[name] then
+    blame.raise(("%s: input %d, '%s', says how it is computed, and its value is not known when a "
+      .. 'plan is made'):format(n:label(), i, name), 'ECAPTURE', n.op)
+  end
+  return outside.numbers(env[name])
+end
+
+-- The inputs of a node in their places.
+local function arguments(n, env, known)
+  local list, entry = {}, n.entry
+  for i, name in ipairs(n.inputs) do list[i] = name ~= '' and env[name] or nil end
+  if type(entry) == 'table' and entry.reads then
+    n.given = {}
+    for _, i in ipairs(entry.reads) do
+      n.given[i], list[i] = list[i], told(n, env, known, i)
+    end
+  end
+  return list
+end
+
+local function is_known(n, known)
+  if type(n.entry) == 'table' then
+    if n.entry.draws then return false end
+    if n.entry.of_shape then return true end
+  end
+  for _, name in ipairs(n.inputs) do
+    if name ~= '' and not known[name] then return false end
+  end
+  return true
+end
+
+local function keep(n, env, count, ...)
+  if select('#', ...) < count then
+    for i = select('#', ...) + 1, count do
+      if n:wants(i) then n:fail('there is no output %d of it', i) end
+    end
+  end
+  for i = 1, count do
+    if n:wants(i) then env[n.outputs[i]] = (select(i, ...)) end
+  end
+end
+
+--- Compute one node.
+---@param n table
+---@param env table tensors by name
+---@param known table names of what is known beforehand
+local function compute(n, env, known)
+  local run = type(n.entry) == 'table' and n.entry.run or n.entry
+  local list = arguments(n, env, known)
+  if is_known(n, known) then
+    keep(n, env, #n.outputs, outside.call(run, n, unpack(list, 1, #n.inputs)))
+    for _, output in ipairs(n.outputs) do known[output] = true end
+  else
+    keep(n, env, #n.outputs, run(n, unpack(list, 1, #n.inputs)))
+  end
+end
+
+-- One of two graphs, which has to be known.
+local function branch(n, env, known, walk)
+  local condition = n.inputs[1]
+  if not known[condition] then
+    blame.raise(("%s: its condition '%s' depends on data, and branches are not run; one that is "
+      .. 'constant is left out'):format(n:label(), condition), 'ENOSUP', 'If')
+  end
+  local graph = n.graphs[outside.numbers(env[condition])[1] ~= 0 and 'then_branch' or 'else_branch']
+  if not graph then n:fail('it has no branch for this condition') end
+  local inner = setmetatable({}, { __index = env })
+  local inner_known = setmetatable({}, { __index = known })
+  for _, t in ipairs(graph.initializers) do
+    inner[t.name] = require('ridge.onnx.file').tensor(t)
+    inner_known[t.name] = true
+  end
+  walk(graph.nodes, inner, inner_known)
+  for i, output in ipairs(graph.outputs) do
+    if n:wants(i) then
+      env[n.outputs[i]] = inner[output.name]
+      known[n.outputs[i]] = inner_known[output.name]
+    end
+  end
+end
+
+--- Compute nodes in their order.
+---@param nodes table
+---@param env table tensors by name, filled
+---@param known table names of what is known beforehand, filled
+---@param drop table|nil by node: names that nobody reads behind it
+function M.walk(nodes, env, known, drop)
+  for i = 1, #nodes do
+    local n = nodes[i]
+    M.at = n
+    if n.graphs then
+      branch(n, env, known, M.walk)
+    else
+      compute(n, env, known)
+    end
+    for _, name in ipairs(drop and drop[n] or {}) do env[name] = nil end
+  end
+  M.at = nil
+end
+
+--- Which names nobody reads behind a node.
+---@param nodes table
+---@param outputs table
+---@return table lists by node
+function M.last_uses(nodes, outputs)
+  local kept, drop, seen = {}, {}, {}
+  for _, output in ipairs(outputs) do kept[output.name] = true end
+  for i = #nodes, 1, -1 do
+    local n, list = nodes[i], {}
+    for _, names in ipairs { n.reads, n.outputs } do
+      for _, name in ipairs(names) do
+        if name ~= '' and not seen[name] and not kept[name] then
+          seen[name] = true
+          list[#list + 1] = name
+        end
+      end
+    end
+    drop[n] = list
+  end
+  return drop
+end
+
+-- Operators that are computed on sizes: what they are given says a shape where their result does.
+local LIGHT = {}
+for name in ([[Cast CastLike Gather Concat Slice Squeeze Unsqueeze Add Sub Mul Div Mod Range Reshape
+  Identity ConstantOfShape Where Equal Less Greater LessOrEqual GreaterOrEqual Min Max Abs Neg Floor
+  Ceil ReduceProd ReduceSum ReduceMax ReduceMin Expand Tile ScatterND ScatterElements Not And Or
+  CumSum Split Flatten]]):gmatch '%a+' do
+  LIGHT[name] = true
+end
+
+--- Values that say a shape, an axis or how something is computed, in operators or through others.
+---@param nodes table
+---@return table set of names
+---@return table set of names that operators ask for themselves
+function M.demanded(nodes)
+  local set, asked = {}, {}
+  for i = #nodes, 1, -1 do
+    local n = nodes[i]
+    if type(n.entry) == 'table' and n.entry.reads then
+      for _, at in ipairs(n.entry.reads) do
+        local name = n.inputs[at]
+        if name and name ~= '' then set[name], asked[name] = true, true end
+      end
+    end
+    if n.graphs then
+      set[n.inputs[1]], asked[n.inputs[1]] = true, true
+      for _, g in pairs(n.graphs) do
+        local inner, inner_asked = M.demanded(g.nodes)
+        for name in pairs(inner) do set[name] = true end
+        for name in pairs(inner_asked) do asked[name] = true end
+      end
+    end
+    if LIGHT[n.op] then
+      local wanted = false
+      for _, output in ipairs(n.outputs) do wanted = wanted or set[output] end
+      for _, name in ipairs(wanted and n.inputs or {}) do set[name] = true end
+    end
+  end
+  return set, asked
+end
+
+--- What stands for a node in messages while one is computed: its place in the file.
+---@return string|nil
+function M.place()
+  return M.at and C.rg_capturing() ~= nil and M.at:label() or nil
+end
+
+return M
