@@ -55,15 +55,17 @@ local function split(x, heads)
   return x:reshape(s[1], s[2], heads, s[3] / heads):transpose(2, 3)
 end
 
+-- Heads of keys once after the other, as often as there are more of queries: what ONNX's function
+-- of Attention says.
 local function repeated(x, times)
   if times == 1 then return x end
   local s = x.shape
-  return x:reshape(s[1], s[2], 1, s[3], s[4]):expand(s[1], s[2], times, s[3], s[4])
+  return x:reshape(s[1], 1, s[2], s[3], s[4]):expand(s[1], times, s[2], s[3], s[4])
     :reshape(s[1], s[2] * times, s[3], s[4])
 end
 
 -- What is added to the scores: the mask, what lies in the future, what is behind the keys there are.
-local function bias_of(n, q, keys, past, mask, filled)
+local function bias_of(n, q, keys, mask, filled)
   local time, bias = q.shape[3], nil
   local low = kit.full(-math.huge, {}, q)
   local function hide(shown)
@@ -83,11 +85,7 @@ local function bias_of(n, q, keys, past, mask, filled)
   end
   local column = kit.counting(keys):reshape(1, keys)
   if n:int('is_causal', 0) == 1 then
-    local row = kit.counting(time, past):reshape(time, 1)
-    if filled then
-      row = kit.counting(time):reshape(1, 1, time, 1) + filled:reshape(-1, 1, 1, 1) - time
-    end
-    hide(column:le(row))
+    hide(column:le(kit.counting(time):reshape(time, 1))) -- from the upper left, past or not
   end
   if filled then hide(column:lt(filled:reshape(-1, 1, 1, 1))) end
   return bias
@@ -97,7 +95,6 @@ function M.Attention(n, q, k, v, mask, past_k, past_v, filled)
   local flat = q.ndim == 3
   q = split(q, flat and n:int 'q_num_heads')
   k, v = split(k, flat and n:int 'kv_num_heads'), split(v, flat and n:int 'kv_num_heads')
-  local past = past_k and past_k.shape[3] or 0
   if past_k then
     k, v = ridge.concat({ past_k, k }, 3), ridge.concat({ past_v, v }, 3)
   end
@@ -111,18 +108,13 @@ function M.Attention(n, q, k, v, mask, past_k, past_v, filled)
   local scores = (q * root):matmul((k * root):transpose(3, 4))
   local mode, seen = n:int('qk_matmul_output_mode', 0), nil
   if mode == 0 then seen = scores end
-  local bias = bias_of(n, q, k.shape[3], past, mask, filled)
+  local bias = bias_of(n, q, k.shape[3], mask, filled)
   local cap = n:float('softcap', 0)
-  local biased
-  if bias then
-    biased = scores + bias
-  else
-    biased = scores
-  end
+  local biased = bias and scores + bias or scores
   if mode == 1 then seen = biased end
   if cap > 0 then biased = (biased / cap):tanh() * cap end
   if mode == 2 then seen = biased end
-  local weights = biased
+  local weights
   if bias then -- a row that sees nothing is nothing
     local most = biased:max(4, true)
     local none = most:eq(-math.huge)

@@ -75,8 +75,7 @@ end
 function M.LpNormalization(n, x)
   local axis, p = kit.axis(n, n:int('axis', -1), x.ndim), n:int('p', 2)
   local size = p == 1 and x:abs():sum(axis, true) or x:square():sum(axis, true):sqrt()
-  -- nothing divided by nothing is nothing here
-  return x / (size + size:eq(0):to(x.dtype))
+  return x / size
 end
 
 function M.MeanVarianceNormalization(n, x)
@@ -84,6 +83,18 @@ function M.MeanVarianceNormalization(n, x)
   local away = x - x:mean(axes, true)
   return away / (away:square():mean(axes, true):sqrt() + 1e-9)
 end
+
+-- In training the mask is drawn; what is left stands for all.
+M.Dropout = { reads = { 2, 3 }, draws = true, run = function(n, x, ratio, training)
+  local p = n.opset < 12 and n:float('ratio', 0.5) or ratio and ratio[1] or 0.5
+  local on = n.opset < 12 and n.training or training and training[1] ~= 0
+    or not training and n.training
+  if not on or p == 0 then
+    return x, n:wants(2) and kit.full(1, x.shape, x):to 'bool' or nil
+  end
+  local mask = kit.full(1, x.shape, x):dropout(p)
+  return x * mask, mask:ne(0)
+end }
 
 -- Each element by those of the channels beside it.
 function M.LRN(n, x)
