@@ -40,6 +40,7 @@
 #include "ridge/factor.h"
 #include "ridge/compound.h"
 #include "ridge/data.h"
+#include "ridge/onnx.h"
 #include "ridge/measure.h"
 
 #endif

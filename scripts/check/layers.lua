@@ -25,7 +25,7 @@ local LUA_ROWS = {
   { "tensor" }, { "fitted", "graph_names" }, { "choices" },
   { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
   { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
-  { "measure", "plot", "probe", "store" }, { "tensorboard" },
+  { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
   { "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },
   { "bench", "report", "repl", "train" },
   { "cli" },
@@ -33,7 +33,7 @@ local LUA_ROWS = {
 }
 local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",
   norm = "op", collective = "op", step = "op", choice = "op", schema = "op", ir = "graph",
-  compound = "layer", factor = "layer" }
+  compound = "layer", factor = "layer", onnx = "io" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },
