@@ -143,7 +143,7 @@ function Model:init(model, what, given)
   hold(self, graph, demanded)
   self.read_inputs = {}
   for i, input in ipairs(self.inputs) do
-    local small = input.type ~= 'f32' or input.shape and #input.shape <= 1
+    local small = dtype.kind[input.type] ~= 'float' or input.shape and #input.shape <= 1
     self.read_inputs[i] = (self.asked[input.name] or demanded[input.name] and small) and true
       or false
   end

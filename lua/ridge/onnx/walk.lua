@@ -5,7 +5,6 @@
 -- beside a capture, so that the graph has none of it, and so that an operator that reads a shape or
 -- an axis knows it when a plan is made.
 
-local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local outside = require 'ridge.onnx.outside'
 
@@ -39,6 +38,7 @@ local function is_known(n, known)
   if type(n.entry) == 'table' then
     if n.entry.draws then return false end
     if n.entry.of_shape then return true end
+    if n.entry.of then return known[n.inputs[n.entry.of]] end
   end
   for _, name in ipairs(n.inputs) do
     if name ~= '' and not known[name] then return false end
@@ -146,41 +146,41 @@ for name in ([[Cast CastLike Gather Concat Slice Squeeze Unsqueeze Add Sub Mul D
   LIGHT[name] = true
 end
 
---- Values that say a shape, an axis or how something is computed, in operators or through others.
----@param nodes table
----@return table set of names
----@return table set of names that operators ask for themselves
-function M.demanded(nodes)
-  local set, asked = {}, {}
+-- Goes through nodes from the last to the first.
+local function demand(nodes, set, asked)
   for i = #nodes, 1, -1 do
     local n = nodes[i]
-    if type(n.entry) == 'table' and n.entry.reads then
-      for _, at in ipairs(n.entry.reads) do
-        local name = n.inputs[at]
-        if name and name ~= '' then set[name], asked[name] = true, true end
+    local entry = type(n.entry) == 'table' and n.entry or {}
+    for _, at in ipairs(entry.reads or {}) do
+      local name = n.inputs[at]
+      if name and name ~= '' then set[name], asked[name] = true, true end
+    end
+    local wanted = false
+    for k, output in ipairs(n.outputs) do
+      wanted = wanted or set[output]
+      for _, g in pairs(set[output] and n.graphs or {}) do
+        if g.outputs[k] then set[g.outputs[k].name] = true end
       end
     end
     if n.graphs then
       set[n.inputs[1]], asked[n.inputs[1]] = true, true
-      for _, g in pairs(n.graphs) do
-        local inner, inner_asked = M.demanded(g.nodes)
-        for name in pairs(inner) do set[name] = true end
-        for name in pairs(inner_asked) do asked[name] = true end
-      end
+      for _, g in pairs(n.graphs) do demand(g.nodes, set, asked) end
     end
-    if LIGHT[n.op] then
-      local wanted = false
-      for _, output in ipairs(n.outputs) do wanted = wanted or set[output] end
-      for _, name in ipairs(wanted and n.inputs or {}) do set[name] = true end
+    if LIGHT[n.op] and wanted then
+      for k, name in ipairs(n.inputs) do
+        if not entry.of or k == entry.of then set[name] = true end
+      end
     end
   end
   return set, asked
 end
 
---- What stands for a node in messages while one is computed: its place in the file.
----@return string|nil
-function M.place()
-  return M.at and C.rg_capturing() ~= nil and M.at:label() or nil
+--- Values that say a shape, an axis or how something is computed, in operators or through others.
+---@param nodes table
+---@return table set of names
+---@return table set of names that operators ask for themselves
+function M.demanded(nodes)
+  return demand(nodes, {}, {})
 end
 
 return M

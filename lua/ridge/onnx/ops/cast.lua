@@ -8,7 +8,7 @@ local M = {}
 -- The largest number of the 8-bit floats: what lies beyond becomes that where a cast saturates.
 local LARGEST = { f8e4m3 = 448, f8e5m2 = 57344 }
 
---- Convert to a type.
+--- Convert to a type (no operator: it has no capital).
 ---@param x Tensor
 ---@param to string
 ---@param saturate boolean
@@ -28,8 +28,8 @@ function M.Cast(n, x)
   return M.to(x, kit.type_of(n, n:int 'to'), n:int('saturate', 1) == 1)
 end
 
-function M.CastLike(n, x, y)
+M.CastLike = { of = 1, run = function(n, x, y)
   return M.to(x, y.dtype, n:int('saturate', 1) == 1)
-end
+end }
 
 return M

@@ -142,7 +142,9 @@ M.AffineGrid = { reads = { 2 }, run = function(n, theta, size)
   end
   list[#list + 1] = kit.full(1, { kit.product(shape), 1 }, theta)
   local grid = ridge.concat(list, 2):matmul(theta:transpose(2, 3))
-  return grid:reshape(size[1], unpack(shape), rank)
+  table.insert(shape, 1, size[1])
+  shape[rank + 2] = rank
+  return grid:reshape(shape)
 end }
 
 -- -- Deformed windows ---------------------------------------------------------------------------
