@@ -3,9 +3,10 @@
 
 local ridge = require 'ridge'
 local dtype = require 'ridge.tensor.dtype'
-local methods = require('ridge.tensor.ops').methods
 
 local M = {}
+
+local sample = ridge.zeros(1, { device = 'cpu' })
 
 M.kind = dtype.kind
 
@@ -128,7 +129,7 @@ end
 ---@param b Tensor
 ---@return Tensor
 function M.where(n, c, a, b)
-  if rawget(ridge, 'where') or methods.where then return ridge.where(c, a, b) end
+  if M.has 'where' then return ridge.where(c, a, b) end
   local shape = M.broadcast(n, c.shape, M.broadcast(n, a.shape, b.shape))
   local count = M.product(shape)
   if count == 0 then return ridge.zeros(shape, { dtype = a.dtype }) end
@@ -218,7 +219,7 @@ end
 ---@param name string
 ---@return boolean
 function M.has(name)
-  return methods[name] ~= nil
+  return (pcall(function() return sample[name] end))
 end
 
 return M
