@@ -35,6 +35,7 @@ local M = {
 local LATE = {
   memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
   optim = 'ridge.optim', data = 'ridge.data', graph = 'ridge.graph', device = 'ridge.device',
+  onnx = 'ridge.onnx',
   capture = { 'ridge.capture', 'capture' }, used = { 'ridge.graph_record', 'used' },
   timeline = { 'ridge.timeline', 'record' },
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
