@@ -49,6 +49,24 @@ template <class T> __global__ void k_unary_flat(int32_t id, char *y, const char 
   }
 }
 
+/* Answers: of any type, bool. */
+template <class T>
+__global__ void k_truth(int32_t id, const __grid_constant__ rg_strided y,
+                        const __grid_constant__ rg_strided x, int64_t n, int32_t wide)
+{
+  for (rg_some<rg_pack_size<T>> at(n, wide != 0); at.more(); at.next()) {
+    typename rg_lane<T>::type v[rg_pack_size<T>];
+    uint8_t z[rg_pack_size<T>];
+
+    rg_read<T>(x, at, v);
+#pragma unroll
+    for (int k = 0; k < rg_pack_size<T>; k++) {
+      z[k] = rg_truth(id, v[k]);
+    }
+    rg_write<uint8_t>(y, at, z);
+  }
+}
+
 /* Under autocast a half type is read as it is, and the result is f32. */
 template <class S> __global__ void k_unary_wide(int32_t id, rg_strided y, rg_strided x, int64_t n)
 {
@@ -194,13 +212,33 @@ static rg_status unary(const rg_call *call, rg_tensor *y, rg_frame *frame)
   });
 }
 
+static rg_status truth(const rg_call *call, rg_tensor *y, rg_frame *frame)
+{
+  const rg_tensor *x = call->in[0];
+  const int64_t n = 16 / rg_bytes_of(x->_dtype);
+
+  if (y->_count == 0) {
+    return RG_OK;
+  }
+  rg_strided to = rg_view_of(y);
+  rg_strided from = rg_view_as(x, y->_shape, y->_ndim);
+  int32_t wide = rg_packs(to, y->_dtype, n) && rg_packs(from, x->_dtype, n);
+  rg_launch_cfg cfg = rg_filling(y->_count, n, call);
+
+  frame->path = rg_path_of(wide);
+
+  return rg_dispatch<RG_KINDS_COMPUTED>(call, x->_dtype, [&](auto t) {
+    return rg_launch(k_truth<rg_t<decltype(t)>>, cfg, call->op->id, to, from, y->_count, wide);
+  });
+}
+
 static rg_status binary(const rg_call *call, rg_tensor *z, rg_frame *frame)
 {
   const rg_binary_args *args = (const rg_binary_args *)call->args;
   const rg_tensor *x = call->in[0];
   const rg_tensor *y = args->scalar ? NULL : call->in[1];
   const int32_t id = call->op->id;
-  const bool compares = id >= RG_OP_EQ && id <= RG_OP_GE;
+  const bool compares = z->_dtype == RG_BOOL && id >= RG_OP_EQ;
   const int64_t n = 16 / rg_bytes_of(x->_dtype);
   pair_work w = {};
 
@@ -232,8 +270,11 @@ static rg_status binary(const rg_call *call, rg_tensor *z, rg_frame *frame)
 #define KERNEL(NAME, name, help, class)                                                \
   rg_status rg_gpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame) \
   {                                                                                    \
-    return unary(call, out[0], frame);                                                 \
+    return KERNEL_##class(call, out[0], frame);                                        \
   }
+#define KERNEL_EXACT unary
+#define KERNEL_FLOAT unary
+#define KERNEL_TRUTH truth
 RG_UNARY_LIST(KERNEL)
 #undef KERNEL
 

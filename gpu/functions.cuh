@@ -7,6 +7,7 @@
 #ifndef RIDGE_GPU_FUNCTIONS_CUH
 #define RIDGE_GPU_FUNCTIONS_CUH
 
+#include <float.h>
 #include <type_traits>
 
 #include "gpu/device.cuh"
@@ -49,24 +50,43 @@ template <class T, int N> __device__ inline void rg_ones(int32_t id, T (&v)[N])
 #undef CASE
 }
 
+/* The largest finite number. */
+template <class T> constexpr T rg_most_finite = sizeof(T) == 8 ? (T)DBL_MAX : (T)FLT_MAX;
+
+template <class T> __device__ inline bool rg_truth(int32_t id, T x)
+{
+#define CASE(NAME, name, ...) \
+  case RG_OP_##NAME:          \
+    return __VA_ARGS__;
+  if constexpr (std::is_floating_point<T>::value) {
+    switch (id) {
+      RG_TRUTH_FORMULAS(CASE, rg_most_finite<T>)
+    default:
+      return false;
+    }
+  } else {
+    switch (id) {
+      RG_TRUTH_INTEGER_FORMULAS(CASE)
+    default:
+      return false;
+    }
+  }
+#undef CASE
+}
+
 /* -- Functions of two ------------------------------------------------------------------------ */
 
 template <class T> __device__ inline bool rg_compared(int32_t id, T x, T y)
 {
+#define CASE(NAME, name, ...) \
+  case RG_OP_##NAME:          \
+    return __VA_ARGS__;
   switch (id) {
-  case RG_OP_EQ:
-    return x == y;
-  case RG_OP_NE:
-    return x != y;
-  case RG_OP_LT:
-    return x < y;
-  case RG_OP_LE:
-    return x <= y;
-  case RG_OP_GT:
-    return x > y;
+    RG_COMPARE_FORMULAS(CASE)
   default:
-    return x >= y;
+    return false;
   }
+#undef CASE
 }
 
 /* x = f(x, y) of each */

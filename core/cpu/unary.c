@@ -8,7 +8,7 @@
 static rg_status unary(const rg_call *call, rg_tensor *y)
 {
   int32_t id = call->op->id;
-  rg_loop *const *loop = &rg_simd()->unary->loop[id - RG_OP_NEG][rg_lane_of(y->_dtype)];
+  rg_loop *const *loop = &rg_simd()->unary->loop[id - RG_OP_NEG][rg_lane_of(call->in[0]->_dtype)];
 
   return rg_map_run(
       &(rg_map){ .loops = loop, .y = y, .a = call->in[0], .weight = 1.0 + rg_unary_flops(id) });

@@ -12,6 +12,7 @@
 #ifndef RIDGE_CPU_VEC_UNARY_H
 #define RIDGE_CPU_VEC_UNARY_H
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -167,5 +168,30 @@ static inline double exponential_f64(double x)
   }
 RG_UNARY_FORMULAS(RG_REAL_F32, RG_LIBRARY_F32, exponential_f32, erff, RG_QUOTIENT)
 RG_UNARY_FORMULAS(RG_REAL_F64, RG_LIBRARY_F64, exponential_f64, erf, RG_QUOTIENT)
+
+/* -- Answers: 1 or 0 ------------------------------------------------------------ */
+
+#define RG_TRUTH_OF(name, lane, ...) \
+  static inline uint8_t name(lane x) \
+  {                                  \
+    return (uint8_t)(__VA_ARGS__);   \
+  }
+#define RG_TRUTH_F32(NAME, name, ...) RG_TRUTH_OF(name##_f32, float, __VA_ARGS__)
+#define RG_TRUTH_F64(NAME, name, ...) RG_TRUTH_OF(name##_f64, double, __VA_ARGS__)
+#define RG_TRUTH_I64(NAME, name, ...) RG_TRUTH_OF(name##_i64, int64_t, __VA_ARGS__)
+#define RG_TRUTH_I32(NAME, name, ...) RG_TRUTH_OF(name##_i32, int32_t, __VA_ARGS__)
+#define RG_TRUTH_I8(NAME, name, ...)  RG_TRUTH_OF(name##_i8, int8_t, __VA_ARGS__)
+#define RG_TRUTH_U8(NAME, name, ...)  RG_TRUTH_OF(name##_u8, uint8_t, __VA_ARGS__)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtautological-compare" /* no integer is nan */
+#pragma GCC diagnostic ignored "-Wfloat-equal"
+RG_TRUTH_FORMULAS(RG_TRUTH_F32, FLT_MAX)
+RG_TRUTH_FORMULAS(RG_TRUTH_F64, DBL_MAX)
+RG_TRUTH_INTEGER_FORMULAS(RG_TRUTH_I64)
+RG_TRUTH_INTEGER_FORMULAS(RG_TRUTH_I32)
+RG_TRUTH_INTEGER_FORMULAS(RG_TRUTH_I8)
+RG_TRUTH_INTEGER_FORMULAS(RG_TRUTH_U8)
+#pragma GCC diagnostic pop
 
 #endif

@@ -27,7 +27,10 @@
   F(LT,      WIDEST, 0, 0)  \
   F(LE,      WIDEST, 0, 0)  \
   F(GT,      WIDEST, 0, 0)  \
-  F(GE,      WIDEST, 0, 0)
+  F(GE,      WIDEST, 0, 0)  \
+  F(LOGICAL_AND, WIDEST, 0, 0) \
+  F(LOGICAL_OR,  WIDEST, 0, 0) \
+  F(LOGICAL_XOR, WIDEST, 0, 0)
 /* clang-format on */
 
 #define CONSTANTS(NAME, amp, in, out) \

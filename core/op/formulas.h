@@ -68,6 +68,34 @@
   F(MAXIMUM,    maximum,    x > y ? x : y)                                               \
   F(MINIMUM,    minimum,    x < y ? x : y)
 
+/* Answers about x: 1 or 0.  H is the largest finite number of T. */
+#define RG_TRUTH_FORMULAS(F, H)                                                          \
+  F(LOGICAL_NOT, logical_not, x == 0)                                                    \
+  F(ISNAN,      isnan,      x != x)                                                      \
+  F(ISINF,      isinf,      (x > H) | (x < -H))                                          \
+  F(ISPOSINF,   isposinf,   x > H)                                                       \
+  F(ISNEGINF,   isneginf,   x < -H)                                                      \
+  F(ISFINITE,   isfinite,   (x <= H) & (x >= -H))
+#define RG_TRUTH_INTEGER_FORMULAS(F)                                                     \
+  F(LOGICAL_NOT, logical_not, x == 0)                                                    \
+  F(ISNAN,      isnan,      x != x)                                                      \
+  F(ISINF,      isinf,      x != x)                                                      \
+  F(ISPOSINF,   isposinf,   x != x)                                                      \
+  F(ISNEGINF,   isneginf,   x != x)                                                      \
+  F(ISFINITE,   isfinite,   x == x)
+
+/* Answers about x and y, of any type. */
+#define RG_COMPARE_FORMULAS(F)                                                           \
+  F(EQ,         eq,         x == y)                                                      \
+  F(NE,         ne,         x != y)                                                      \
+  F(LT,         lt,         x < y)                                                       \
+  F(LE,         le,         x <= y)                                                      \
+  F(GT,         gt,         x > y)                                                       \
+  F(GE,         ge,         x >= y)                                                      \
+  F(LOGICAL_AND, logical_and, (x != 0) & (y != 0))                                       \
+  F(LOGICAL_OR, logical_or, (x != 0) | (y != 0))                                         \
+  F(LOGICAL_XOR, logical_xor, (x != 0) != (y != 0))
+
 /* The slope of an activation: x is its result or, for gelu and silu, what went into it.  That of
 ** silu is s (1 + x (1 - s)) with s the sigmoid of x, that of gelu
 ** (1 + erf(x / sqrt 2)) / 2 + x exp(-x^2 / 2) / sqrt(2 pi). */

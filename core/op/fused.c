@@ -20,27 +20,25 @@ _Static_assert(sizeof(((rg_links *)0)->at) / sizeof(rg_link) == RG_FUSED_LINKS,
 
 int32_t rg_fused_kind(int32_t id)
 {
+  /* by class: those that make numbers out of floats */
+  enum {
+    EXACT = RG_LINK_UNARY,
+    FLOAT = RG_LINK_UNARY,
+    TRUTH = RG_LINK_NONE,
+    ARITH = RG_LINK_BINARY,
+    RATIO = RG_LINK_BINARY,
+    COMPARE = RG_LINK_NONE
+  };
+
   switch (id) {
-#define CASE(NAME, name, help, class) case RG_OP_##NAME:
+#define CASE(NAME, name, help, class) \
+  case RG_OP_##NAME:                  \
+    return class;
     RG_UNARY_LIST(CASE)
-    return RG_LINK_UNARY;
-  case RG_OP_EQ:
-  case RG_OP_NE:
-  case RG_OP_LT:
-  case RG_OP_LE:
-  case RG_OP_GT:
-  case RG_OP_GE:
-    return RG_LINK_NONE;
-  case RG_OP_ADD:
-  case RG_OP_SUB:
-  case RG_OP_MUL:
-  case RG_OP_DIV:
-  case RG_OP_POW:
-  case RG_OP_MAXIMUM:
-  case RG_OP_MINIMUM:
+    RG_BINARY_LIST(CASE)
+#undef CASE
   case RG_OP_ACT_BACK:
     return RG_LINK_BINARY;
-#undef CASE
   default:
     return RG_LINK_NONE;
   }

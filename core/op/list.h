@@ -15,6 +15,7 @@
 #define RG_OP_LIST                          \
   RG_UNARY_LIST(RG_OP_OF_LIST)              \
   RG_BINARY_LIST(RG_OP_OF_LIST)             \
+  RG_OP_LINE(WHERE,       where)            \
   RG_OP_LINE(ACT_BACK,    act_back)         \
   RG_OP_LINE(FILL,        fill)             \
   RG_OP_LINE(ARANGE,      arange)           \

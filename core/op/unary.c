@@ -37,7 +37,13 @@
   F(SIGMOID,    12, NONE, 0, 1)    \
   F(GELU,       14, NONE, 1, 0)    \
   F(SILU,       12, NONE, 1, 0)    \
-  F(SOFTPLUS,   22, F32,  1, 0)
+  F(SOFTPLUS,   22, F32,  1, 0)    \
+  F(LOGICAL_NOT, 1, NONE, 0, 0)    \
+  F(ISNAN,       1, NONE, 0, 0)    \
+  F(ISINF,       1, NONE, 0, 0)    \
+  F(ISPOSINF,    1, NONE, 0, 0)    \
+  F(ISNEGINF,    1, NONE, 0, 0)    \
+  F(ISFINITE,    1, NONE, 0, 0)
 /* clang-format on */
 
 #define CONSTANTS(NAME, flops, amp, in, out) \
@@ -83,6 +89,15 @@ static rg_status infer_float(rg_call *call)
   return RG_OK;
 }
 
+/* TRUTH: of any type, bool. */
+static rg_status infer_truth(rg_call *call)
+{
+  call->out[0] = rg_meta_of(call->in[0]);
+  call->out[0].dtype = RG_BOOL;
+  call->n_out = 1;
+  return RG_OK;
+}
+
 /* -- Cost ----------------------------------------------------------------------------- */
 
 static rg_cost cost(const rg_call *call)
@@ -94,6 +109,10 @@ static rg_cost cost(const rg_call *call)
 
 #define INFER_EXACT infer_exact
 #define INFER_FLOAT infer_float
+#define INFER_TRUTH infer_truth
+#define GRAD_EXACT  rg_unary_grad
+#define GRAD_FLOAT  rg_unary_grad
+#define GRAD_TRUTH  NULL /* results are no numbers */
 #define RECORD(NAME, lower, help, class)                                             \
   extern const rg_op rg_op_##lower;                                                  \
   const rg_op rg_op_##lower = {                                                      \
@@ -107,7 +126,7 @@ static rg_cost cost(const rg_call *call)
     .save_in = SAVE_IN_##NAME,                                                       \
     .save_out = SAVE_OUT_##NAME,                                                     \
     .infer = INFER_##class,                                                          \
-    .grad = rg_unary_grad,                                                           \
+    .grad = GRAD_##class,                                                            \
     .cost = cost,                                                                    \
   };                                                                                 \
   rg_status rg_##lower(const rg_tensor *x, rg_tensor **out)                          \

@@ -20,7 +20,8 @@
 /* clang-format off */
 /*
 ** name, lower-case name, one line of help, class: FLOAT functions turn integers into f32, EXACT
-** ones keep the element type.  The functions themselves are in core/cpu/vec_unary.h.
+** ones keep the element type, TRUTH ones give bool.  The functions themselves are in
+** core/cpu/vec_unary.h.
 */
 #define RG_UNARY_LIST(U)                                                \
   U(NEG,        neg,        "-x",                              EXACT)   \
@@ -44,7 +45,13 @@
   U(SIGMOID,    sigmoid,    "1 / (1 + exp(-x))",               FLOAT)   \
   U(GELU,       gelu,       "x (1 + erf(x / sqrt 2)) / 2",     FLOAT)   \
   U(SILU,       silu,       "x sigmoid(x)",                    FLOAT)   \
-  U(SOFTPLUS,   softplus,   "log(1 + exp(x))",                 FLOAT)
+  U(SOFTPLUS,   softplus,   "log(1 + exp(x))",                 FLOAT)   \
+  U(LOGICAL_NOT, logical_not, "x == 0",                        TRUTH)   \
+  U(ISNAN,      isnan,      "is it nan?",                      TRUTH)   \
+  U(ISINF,      isinf,      "is it infinite, of either sign?", TRUTH)   \
+  U(ISPOSINF,   isposinf,   "is it infinity?",                 TRUTH)   \
+  U(ISNEGINF,   isneginf,   "is it -infinity?",                TRUTH)   \
+  U(ISFINITE,   isfinite,   "neither nan nor infinite?",       TRUTH)
 
 /* name, lower-case name, one line of help, class: ARITH keeps the type, RATIO makes integers f32,
 ** COMPARE gives bool (nan compares false, except ne) */
@@ -61,13 +68,16 @@
   B(LT,      lt,      "x < y",                                 COMPARE) \
   B(LE,      le,      "x <= y",                                COMPARE) \
   B(GT,      gt,      "x > y",                                 COMPARE) \
-  B(GE,      ge,      "x >= y",                                COMPARE)
+  B(GE,      ge,      "x >= y",                                COMPARE) \
+  B(LOGICAL_AND, logical_and, "are both other than 0?",        COMPARE) \
+  B(LOGICAL_OR,  logical_or,  "is one other than 0?",          COMPARE) \
+  B(LOGICAL_XOR, logical_xor, "is just one other than 0?",     COMPARE)
 /* clang-format on */
 
 /*
 ** rg_neg(x, out), rg_relu_(x), ...: the function of each element.
 **
-** x        any element type for EXACT functions but bool; FLOAT functions take all
+** x        any element type for EXACT functions but bool; the others take all
 ** out      new tensor with the shape of x; the form with _ writes into x, which must then have the
 **          result's type
 ** RG_EDTYPE.
@@ -95,6 +105,18 @@ RG_UNARY_LIST(RG_UNARY_PROTOTYPE)
                                       rg_tensor **out) RG_CHECK;                                \
   RG_API rg_status rg_##name##_scalar_(rg_tensor *x, double value) RG_CHECK;
 RG_BINARY_LIST(RG_BINARY_PROTOTYPE)
+
+/*
+** out[i] = cond[i] ? x[i] : y[i]: which of two tensors each element is taken from.
+**
+** cond     bool or u8: anything but 0 is true
+** x, y     shapes that broadcast with cond's and each other's; mixed element types are promoted,
+**          f8e4m3 and f8e5m2 go with their own only.  Bits stay as they are, of nan too
+** out      new tensor; where cond takes the other one, no gradient goes back
+** RG_ESHAPE, RG_EDTYPE.
+*/
+RG_API rg_status rg_where(const rg_tensor *cond, const rg_tensor *x, const rg_tensor *y,
+                          rg_tensor **out) RG_CHECK;
 
 /* -- Making, copying, converting ---------------------------------------------- */
 

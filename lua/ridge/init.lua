@@ -21,6 +21,7 @@ local M = {
   tensor = make.tensor, empty = make.empty, zeros = make.zeros, ones = make.ones,
   full = make.full, arange = make.arange, rand = make.rand, randn = make.randn,
   randint = make.randint, concat = ops.concat,
+  where = require('ridge.tensor.choose').where,
   seed = random.seed, generator = random.generator,
   scope = memory.scope, keep = memory.keep,
   set_num_threads = backend.set_threads, num_threads = backend.threads,

@@ -18,6 +18,7 @@ local FILES = {
   { 'step.cu', 'sgd_step,adam_step,lion_step' },
   { 'random.cu', 'uniform,normal,signs,randint,dropout,dropout_back,sign_bits' },
   { 'take.cu', 'take,take_back' },
+  { 'where.cu', 'where' },
   { 'parts.cu', 'argmax,argmin,concat,act_back' },
   { 'scaled.cu+scaled_mma.cu+scaled_blas.cu', 'scaled_linear' },
   { 'image.cu', 'conv2d,conv2d_back_data,conv2d_back_weight' },

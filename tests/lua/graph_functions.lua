@@ -23,9 +23,9 @@ local FLOATS = { 'f32', 'f32', 'f32', 'f64', 'bf16', 'f16' }
 local SHAPES = { { 4, 6 }, { 4, 6 }, { 6, 4 }, { 6 }, { 4, 1 }, { 2, 4, 6 }, {}, { 1, 6 } }
 local UNARY = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'rsqrt',
   'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
-  'softplus' }
+  'softplus', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite' }
 local BINARY = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le',
-  'gt', 'ge' }
+  'gt', 'ge', 'logical_and', 'logical_or', 'logical_xor' }
 local REDUCE = { 'sum', 'mean', 'prod', 'max', 'min', 'norm' }
 local NUMBERS = { 0, -0.0, 1, -1, 0.5, 2, 3.25 }
 

@@ -16,7 +16,7 @@ local CLASSES = {
   F32 = { 'rsqrt', 'reciprocal', 'exp', 'log', 'log1p', 'softplus', 'pow', 'sum', 'mean', 'prod',
     'cumsum', 'norm', 'softmax', 'layer_norm', 'cross_entropy' },
   WIDEST = { 'add', 'sub', 'mul', 'div', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le', 'gt', 'ge',
-    'concat' },
+    'logical_and', 'logical_or', 'logical_xor', 'concat' },
   NONE = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'sin', 'cos',
     'tanh', 'erf', 'sigmoid', 'gelu', 'silu', 'act_back', 'fill', 'arange', 'copy', 'cast', 'take',
     'take_back', 'uniform', 'normal', 'signs', 'randint', 'dropout', 'dropout_back', 'max', 'min',
@@ -24,7 +24,7 @@ local CLASSES = {
     'sgd_step', 'adam_step', 'lion_step', 'total_norm', 'all_reduce', 'scaled_linear',
     'scaled_conv2d',
     'expand_signs', 'sign_bits', 'max_pool2d', 'max_pool2d_back', 'avg_pool2d', 'avg_pool2d_back',
-    'svd' },
+    'svd', 'where', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite' },
 }
 
 local class_of = {}

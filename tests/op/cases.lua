@@ -127,7 +127,8 @@ for _, name in ipairs { 'add', 'mul', 'maximum', 'minimum' } do binary(name, ALL
 binary('sub', ARITHMETIC, 0.5)
 binary('div', ALL, 0.5)
 binary('pow', ALL, 4)
-for _, name in ipairs { 'eq', 'ne', 'lt', 'le', 'gt', 'ge' } do binary(name, ALL, 0) end
+for _, name in ipairs { 'eq', 'ne', 'lt', 'le', 'gt', 'ge', 'logical_and', 'logical_or',
+  'logical_xor' } do binary(name, ALL, 0) end
 cases.add.samples = join(cases.add.samples, { { { 20507 }, { 20507 }, only = 'f32' },
   { { 5, 9001 }, { 9001 }, only = 'f16' }, { { 9001, 3 }, { 9001, 1 }, only = 'f32' },
   { { 20507 }, args = { value = 0.5 }, only = 'f64' } }) -- of several pieces of work
@@ -464,6 +465,8 @@ cases.softmax = {
     { { {} }, { 'f32' }, { axis = 0 }, EAXIS } },
 }
 
+-- Choosing, answers.
+dofile(HERE .. 'cases_choice.lua')(M, unary)
 -- The products.
 dofile(HERE .. 'cases_product.lua')(M, join)
 -- Images.

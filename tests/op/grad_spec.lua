@@ -36,8 +36,9 @@ local function input(name, shape, dtype)
     local v = number()
     if POSITIVE[name] then v = math.abs(v) end
     if dtype == 'u8' then v = math.floor(math.abs(v) * 200) end
+    if dtype == 'bool' then v = v > 0 and 1 or 0 end
     -- no two elements equal: at a tie a maximum has no derivative
-    x[i] = dtype == 'u8' and v or v + i * 1e-4
+    x[i] = (dtype == 'u8' or dtype == 'bool') and v or v + i * 1e-4
   end
   -- where singular values lie close together a gradient, which divides by their gaps, is steeper
   -- than finite differences can see
@@ -220,8 +221,8 @@ end
 local HAS_GRADIENT = {}
 for name in ([[neg abs sign square relu floor ceil round sqrt rsqrt reciprocal exp log log1p
     sin cos tanh erf sigmoid gelu silu softplus add sub mul div pow maximum minimum act_back
-    copy cast concat cumsum take take_back dropout dropout_back sum mean prod max min norm softmax
-    softmax_back layer_norm attention cross_entropy cross_entropy_back total_norm matmul
+    where copy cast concat cumsum take take_back dropout dropout_back sum mean prod max min norm
+    softmax softmax_back layer_norm attention cross_entropy cross_entropy_back total_norm matmul
     linear linear_dropout lowrank_linear sketched_linear sketched_linear_bits
     sketched_linear_seed conv2d conv2d_back_data conv2d_back_weight max_pool2d avg_pool2d
     avg_pool2d_back svd]]):gmatch '%S+' do

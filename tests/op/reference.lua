@@ -242,10 +242,14 @@ M.binary = {
   le = function(x, y) return truth(x <= y) end,
   gt = function(x, y) return truth(x > y) end,
   ge = function(x, y) return truth(x >= y) end,
+  logical_and = function(x, y) return truth(x ~= 0 and y ~= 0) end,
+  logical_or = function(x, y) return truth(x ~= 0 or y ~= 0) end,
+  logical_xor = function(x, y) return truth((x ~= 0) ~= (y ~= 0)) end,
 }
 
 local RATIO = { div = true, pow = true }
-local COMPARE = { eq = true, ne = true, lt = true, le = true, gt = true, ge = true }
+local COMPARE = { eq = true, ne = true, lt = true, le = true, gt = true, ge = true,
+  logical_and = true, logical_or = true, logical_xor = true }
 
 -- The type a tensor and a number meet at: a fraction makes integers f32.
 local function with_number(dtype, value, name)
@@ -504,8 +508,9 @@ function M.take_back(inputs, args)
   return { dx }
 end
 
-for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan' } do
-  dofile(HERE .. 'reference_' .. part .. '.lua')(M)
+local TOOLS = { each = each, at = at, broadcast = broadcast }
+for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan', 'choice' } do
+  dofile(HERE .. 'reference_' .. part .. '.lua')(M, TOOLS)
 end
 
 return M

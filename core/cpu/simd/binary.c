@@ -93,13 +93,13 @@ RG_BINARY_FORMULAS(OF_F64, pow, select_f64)
   LOOPS(name, f32, float, float, name##_f32(x, y)) \
   LOOPS(name, f64, double, double, name##_f64(x, y))
 
-#define COMPARE(name, sign)                    \
-  LOOPS(name, f32, float, uint8_t, x sign y)   \
-  LOOPS(name, f64, double, uint8_t, x sign y)  \
-  LOOPS(name, i64, int64_t, uint8_t, x sign y) \
-  LOOPS(name, i32, int32_t, uint8_t, x sign y) \
-  LOOPS(name, i8, int8_t, uint8_t, x sign y)   \
-  LOOPS(name, u8, uint8_t, uint8_t, x sign y)
+#define DEFINE_COMPARE(NAME, name, ...)           \
+  LOOPS(name, f32, float, uint8_t, __VA_ARGS__)   \
+  LOOPS(name, f64, double, uint8_t, __VA_ARGS__)  \
+  LOOPS(name, i64, int64_t, uint8_t, __VA_ARGS__) \
+  LOOPS(name, i32, int32_t, uint8_t, __VA_ARGS__) \
+  LOOPS(name, i8, int8_t, uint8_t, __VA_ARGS__)   \
+  LOOPS(name, u8, uint8_t, uint8_t, __VA_ARGS__)
 
 DEFINE_ARITH(add)
 DEFINE_ARITH(sub)
@@ -107,12 +107,7 @@ DEFINE_ARITH(mul)
 DEFINE_ARITH(maximum)
 DEFINE_ARITH(minimum)
 DEFINE_RATIO(div)
-COMPARE(eq, ==)
-COMPARE(ne, !=)
-COMPARE(lt, <)
-COMPARE(le, <=)
-COMPARE(gt, >)
-COMPARE(ge, >=)
+RG_COMPARE_FORMULAS(DEFINE_COMPARE)
 
 /* -- Powers ----------------------------------------------------------------------------- */
 

@@ -37,13 +37,16 @@ typedef void rg_fold(void *y, const void *x, int64_t n);
 /* Which of two inputs is one element for the whole run. */
 enum { RG_FORM_RUN_RUN, RG_FORM_RUN_ONE, RG_FORM_ONE_RUN, RG_FORM_COUNT };
 
+#define RG_ONE_MORE(NAME, name, help, class) +1
 enum {
-  RG_UNARY_COUNT = RG_OP_SOFTPLUS - RG_OP_NEG + 1,
-  RG_BINARY_COUNT = RG_OP_GE - RG_OP_ADD + 1
+  RG_UNARY_COUNT = 0 RG_UNARY_LIST(RG_ONE_MORE),
+  RG_BINARY_COUNT = 0 RG_BINARY_LIST(RG_ONE_MORE)
 };
+#undef RG_ONE_MORE
 
 typedef struct rg_simd_unary {
-  rg_loop *loop[RG_UNARY_COUNT][RG_LANE_COUNT]; /* by op id - RG_OP_NEG; NULL where not defined */
+  /* by op id - RG_OP_NEG and the lane that x comes in; NULL where not defined */
+  rg_loop *loop[RG_UNARY_COUNT][RG_LANE_COUNT];
 } rg_simd_unary;
 
 typedef struct rg_simd_binary {
@@ -187,6 +190,16 @@ typedef struct rg_simd_conv {
   void (*run)(const rg_conv_run *r, float *y, const float *x, const float *w);
 } rg_simd_conv;
 
+/* y[i] = cond[i] != 0 ? a[i] : b[i]; y may be a or b. */
+typedef void rg_choose(void *y, const uint8_t *cond, const void *a, const void *b, int64_t n);
+
+/* Which of a and b is one element for the whole run: bits of the form. */
+enum { RG_CHOOSE_ONE_ON = 1, RG_CHOOSE_ONE_OFF = 2, RG_CHOOSE_FORMS = 4 };
+
+typedef struct rg_simd_where {
+  rg_choose *choose[4][RG_CHOOSE_FORMS]; /* elements of 1, 2, 4, 8 bytes */
+} rg_simd_where;
+
 /* A block of rows x columns: element (r, c) of y, whose rows are y_row bytes apart, is element
 ** (c, r) of x, whose rows are x_column apart; elements of a row are adjacent. */
 typedef void rg_transpose_block(char *y, int64_t y_row, const char *x, int64_t x_column,
@@ -209,6 +222,7 @@ typedef struct rg_simd_tables {
   const rg_simd_pool *pool;
   const rg_simd_conv *conv;
   const rg_simd_transpose *transpose;
+  const rg_simd_where *where;
 } rg_simd_tables;
 
 /* By RG_ISA_... */

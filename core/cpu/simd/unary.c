@@ -16,10 +16,10 @@ enum { BLOCK = 16 }; /* elements in the widest vector */
 
 /* -- Loops ------------------------------------------------------------------------ */
 
-#define LOOP(name, lane, T)                                                          \
+#define LOOP(name, lane, T, R)                                                       \
   static void name##_##lane##_loop(void *y, const void *a, const void *b, int64_t n) \
   {                                                                                  \
-    T *to = y;                                                                       \
+    R *to = y;                                                                       \
     const T *x = a;                                                                  \
                                                                                      \
     (void)b;                                                                         \
@@ -50,13 +50,21 @@ enum { BLOCK = 16 }; /* elements in the widest vector */
     }                                                                                \
   }
 
-#define DEFINE_EXACT(name) \
-  LOOP(name, f32, float)   \
-  LOOP(name, f64, double)  \
-  LOOP(name, i64, int64_t) \
-  LOOP(name, i32, int32_t) \
-  LOOP(name, i8, int8_t)   \
-  LOOP(name, u8, uint8_t)
+#define DEFINE_EXACT(name)          \
+  LOOP(name, f32, float, float)     \
+  LOOP(name, f64, double, double)   \
+  LOOP(name, i64, int64_t, int64_t) \
+  LOOP(name, i32, int32_t, int32_t) \
+  LOOP(name, i8, int8_t, int8_t)    \
+  LOOP(name, u8, uint8_t, uint8_t)
+
+#define DEFINE_TRUTH(name)          \
+  LOOP(name, f32, float, uint8_t)   \
+  LOOP(name, f64, double, uint8_t)  \
+  LOOP(name, i64, int64_t, uint8_t) \
+  LOOP(name, i32, int32_t, uint8_t) \
+  LOOP(name, i8, int8_t, uint8_t)   \
+  LOOP(name, u8, uint8_t, uint8_t)
 
 #define DEFINE_FLOAT(name)     \
   BLOCK_LOOP(name, f32, float) \
@@ -73,6 +81,7 @@ RG_UNARY_LIST(DEFINE)
     [RG_LANE_I64] = name##_i64_loop, [RG_LANE_I32] = name##_i32_loop, \
     [RG_LANE_I8] = name##_i8_loop, [RG_LANE_U8] = name##_u8_loop      \
   }
+#define ROW_TRUTH(name) ROW_EXACT(name)
 #define ROW_FLOAT(name)                                              \
   {                                                                  \
     [RG_LANE_F32] = name##_f32_loop, [RG_LANE_F64] = name##_f64_loop \

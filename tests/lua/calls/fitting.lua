@@ -220,6 +220,7 @@ M.FUNCTIONS = {
   ['ridge.nn.random_features'] = '8, 4, 1',
   ['ridge.nn.round_for_tensor_cores'] = '1000, 500, 8, 60',
   ['ridge.open'] = '"fit.db"',
+  ['ridge.where'] = 'F(a, b):to "f32":gt(0), F(one { 1, a }, b), often(50) and F(b) or a',
   ['ridge.optim.Adam'] = 'net(), { lr = 0.1 }', ['ridge.optim.Lion'] = 'net()',
   ['ridge.optim.AdamW'] = 'net(), { lr = 0.1, amsgrad = often(50) }',
   ['ridge.optim.SGD'] = 'net(), { momentum = one { 0, 0.9 }, lr = 0.1 }',
@@ -267,6 +268,7 @@ M.METHODS = {
     .. '{ padding = one { 0, 1, 2 }, stride = one { 1, 2, 3 }, dilation = one { 1, 1, 2 } }',
   ['tensor:max_pool2d'] = 'F(1, a, 4 + b, 4 + c), one { 2, 3 }, { stride = one { 1, 2, 3 } }',
   ['tensor:avg_pool2d'] = 'F(1, a, 4 + b, 4 + c), one { 2, 3 }, { stride = one { 1, 2, 3 } }',
+  ['tensor:where'] = 'F(a, b), F(b):to "f32":gt(0), F(one { 1, a }, b)',
   ['tensor:take'] = 'F(a, b), I(a, c)', ['tensor:svd'] = 'ridge.randn(a, b)',
   ['tensor:backward'] = '(ridge.randn(a, b):requires_grad_() * F(b)):sum()',
   ['tensor:on_gradient'] = 'ridge.ones(a):requires_grad_(), function(x) return x end',
@@ -353,8 +355,8 @@ M.METHODS = {
   ['sweep:plot'] = 'sweep(), "map", { x = "width", y = "kind", z = "fwd" }',
 }
 for _, name in ipairs { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt',
-                        'le', 'gt', 'ge' } do
-  local compares = #name == 2
+                        'le', 'gt', 'ge', 'logical_and', 'logical_or', 'logical_xor' } do
+  local compares = #name == 2 or name:find '^logical'
   M.METHODS['tensor:' .. name] = 'F(a, b), F(one { 1, a }, b)'
   M.METHODS['tensor:' .. name .. '_'] = ('F(a, b):detach()%s, F(one { 1, a }, b)%s'):format(
     compares and ':to "bool"' or '', compares and '' or ':detach()')

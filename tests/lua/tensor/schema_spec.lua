@@ -9,9 +9,11 @@ local method = require 'ridge.tensor.method'
 
 -- name: inputs with their roles ('?' optional, '*' a list), then the signature's arguments
 local ELEMENT = 'neg abs sign square relu floor ceil round sqrt rsqrt reciprocal exp log log1p ' ..
-  'sin cos tanh erf sigmoid gelu silu softplus'
-local PAIR = 'add sub mul div pow maximum minimum eq ne lt le gt ge'
+  'sin cos tanh erf sigmoid gelu silu softplus logical_not isnan isinf isposinf isneginf isfinite'
+local PAIR = 'add sub mul div pow maximum minimum eq ne lt le gt ge logical_and ' ..
+  'logical_or logical_xor'
 local RECORDS = {
+  where = { 'cond bits, x input, y input', '' },
   act_back = { 'dy input, x input', 'act' },
   fused = { 'xs native*', '' },
   fill = { '', 'value' },

@@ -19,7 +19,8 @@ describe('one argument too many', function()
     return found and type(value) == 'function' and value or nil
   end
   for _, entry in ipairs(method.entries()) do entries[entry.name] = takes(entry) end
-  for _, name in ipairs { 'ops', 'view', 'grad', 'image', 'init' } do
+  for _, name in ipairs { 'ops', 'view', 'grad', 'image', 'choose',
+    'init' } do
     local file = assert(io.open(('lua/ridge/tensor/%s.lua'):format(name)))
     for _, entry in ipairs(annotations.parse(file:read '*a')) do
       if entry.owner == 'methods' and method_of(entry.name) then
