@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The kernels: one for each operation of core/op/list.h, so that a missing one is a link error.
+** The kernels: one for each operation of RG_DEVICE_OP_LIST (core/op/list.h), so that a missing one
+** is a link error.
 */
 #ifndef RIDGE_GPU_KERNELS_CUH
 #define RIDGE_GPU_KERNELS_CUH
@@ -13,7 +14,7 @@ extern "C" {
 
 #define RG_OP_LINE(NAME, name) \
   rg_status rg_gpu_##name(const rg_call *call, rg_tensor *const *out, rg_frame *frame);
-RG_OP_LIST
+RG_DEVICE_OP_LIST
 #undef RG_OP_LINE
 
 #endif

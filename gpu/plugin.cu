@@ -466,7 +466,7 @@ static void fill_table(void)
     varies[op] = true;
   }
 #define RG_OP_LINE(NAME, name) kernels[RG_OP_##NAME] = rg_gpu_##name;
-  RG_OP_LIST
+  RG_DEVICE_OP_LIST
 #undef RG_OP_LINE
 }
 

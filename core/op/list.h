@@ -12,7 +12,7 @@
 
 /* clang-format off */
 #define RG_OP_OF_LIST(NAME, name, help, class) RG_OP_LINE(NAME, name)
-#define RG_OP_LIST                          \
+#define RG_DEVICE_OP_LIST                   \
   RG_UNARY_LIST(RG_OP_OF_LIST)              \
   RG_BINARY_LIST(RG_OP_OF_LIST)             \
   RG_OP_LINE(WHERE,       where)            \
@@ -72,6 +72,13 @@
   RG_OP_LINE(AVG_POOL2D_BACK,      avg_pool2d_back)       \
   RG_OP_LINE(SVD,         svd)              \
   RG_OP_LINE(FUSED,       fused)
+
+/* Those whose kernels are the CPU's alone so far: gpu/ has none of them. */
+#define RG_CPU_OP_LIST                      \
+  RG_OP_LINE(GATHER,      gather)           \
+  RG_OP_LINE(SCATTER,     scatter)
+
+#define RG_OP_LIST RG_DEVICE_OP_LIST RG_CPU_OP_LIST
 /* clang-format on */
 
 /* Records without kernels: views, and what is made of several. */

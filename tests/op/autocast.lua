@@ -25,6 +25,7 @@ local CLASSES = {
     'scaled_conv2d',
     'expand_signs', 'sign_bits', 'max_pool2d', 'max_pool2d_back', 'avg_pool2d', 'avg_pool2d_back',
     'svd', 'where', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite' },
+    'svd', 'gather', 'scatter' },
 }
 
 local class_of = {}

@@ -14,6 +14,7 @@
 -- special    elements worth trying in every float type; cast_samples: to what they are converted
 -- large      a sample big enough for two threads
 -- bad        calls that must fail: shapes, dtypes, arguments, status
+-- moves      it computes nothing
 -- check      how far outputs are from what they should be, where there is no reference to compare
 
 local ffi = require 'ffi'
@@ -473,5 +474,6 @@ dofile(HERE .. 'cases_product.lua')(M, join)
 dofile(HERE .. 'cases_image.lua')(M)
 dofile(HERE .. 'cases_train.lua')(M)
 dofile(HERE .. 'cases_attention.lua')(M)
+dofile(HERE .. 'cases_index.lua')(M)
 
 return M

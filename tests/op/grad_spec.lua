@@ -225,7 +225,7 @@ for name in ([[neg abs sign square relu floor ceil round sqrt rsqrt reciprocal e
     softmax softmax_back layer_norm attention cross_entropy cross_entropy_back total_norm matmul
     linear linear_dropout lowrank_linear sketched_linear sketched_linear_bits
     sketched_linear_seed conv2d conv2d_back_data conv2d_back_weight max_pool2d avg_pool2d
-    avg_pool2d_back svd]]):gmatch '%S+' do
+    avg_pool2d_back svd gather scatter]]):gmatch '%S+' do
   HAS_GRADIENT[name] = true
 end
 

@@ -511,6 +511,8 @@ end
 local TOOLS = { each = each, at = at, broadcast = broadcast }
 for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan', 'choice' } do
   dofile(HERE .. 'reference_' .. part .. '.lua')(M, TOOLS)
+for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan', 'index' } do
+  dofile(HERE .. 'reference_' .. part .. '.lua')(M)
 end
 
 return M

@@ -269,6 +269,12 @@ M.METHODS = {
   ['tensor:max_pool2d'] = 'F(1, a, 4 + b, 4 + c), one { 2, 3 }, { stride = one { 1, 2, 3 } }',
   ['tensor:avg_pool2d'] = 'F(1, a, 4 + b, 4 + c), one { 2, 3 }, { stride = one { 1, 2, 3 } }',
   ['tensor:where'] = 'F(a, b), F(b):to "f32":gt(0), F(one { 1, a }, b)',
+  ['tensor:gather'] = 'F(a, b), one { 1, -2 }, I(a, c, b)',
+  ['tensor:scatter'] = 'ridge.randn(a, b), 1, I(a, c, b), ridge.randn(c, b), '
+    .. '{ reduce = one { "none", "add", "mul", "max", "min" } }',
+  ['tensor:index_select'] = 'F(a, b), 2, I(b, c)',
+  ['tensor:gather_nd'] = 'F(a, a, b), I(a, c, one { 1, 2 })',
+  ['tensor:scatter_nd'] = 'ridge.randn(a, b), I(a, c, 1), ridge.randn(c, b)',
   ['tensor:take'] = 'F(a, b), I(a, c)', ['tensor:svd'] = 'ridge.randn(a, b)',
   ['tensor:backward'] = '(ridge.randn(a, b):requires_grad_() * F(b)):sum()',
   ['tensor:on_gradient'] = 'ridge.ones(a):requires_grad_(), function(x) return x end',

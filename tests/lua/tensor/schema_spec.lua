@@ -95,6 +95,8 @@ local RECORDS = {
   avg_pool2d_back = { 'dy input', 'rows, columns, size, stride = 0, pad_low = 0, ' ..
     'pad_high = 0, layout = nchw, skip_pad = false' },
   svd = { 'x input', '' },
+  gather = { 'x native, index index', 'axis = -1' },
+  scatter = { 'x native, index index, src native', 'axis = -1, reduce = 0' },
 }
 for name in ELEMENT:gmatch '%S+' do RECORDS[name] = { 'x input', '' } end
 for name in PAIR:gmatch '%S+' do RECORDS[name] = { 'x input, y input?', '' } end
