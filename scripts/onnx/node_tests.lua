@@ -46,8 +46,8 @@ local CLASSES = {
     GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample LpPool MaxPool MaxUnpool Resize
     Upsample]] },
   { 'norms', 60, [[BatchNormalization GroupNormalization InstanceNormalization LRN
-    LayerNormalization LpNormalization MeanVarianceNormalization RMSNormalization]] },
-  { 'losses and optimizers', 50, [[Adagrad Adam Dropout Momentum NegativeLogLikelihoodLoss
+    Dropout LayerNormalization LpNormalization MeanVarianceNormalization RMSNormalization]] },
+  { 'losses and optimizers', 50, [[Adagrad Adam Momentum NegativeLogLikelihoodLoss
     SoftmaxCrossEntropyLoss]] },
   { 'casts', 34, 'Cast CastLike' },
   { 'recurrent', 10, 'GRU LSTM RNN' },
@@ -164,12 +164,18 @@ local function compared(results, wanted)
   end
 end
 
+local unplanned = 0
+
 -- As a plan: nothing to compute is no fault, where all is known beforehand.
 local function planned(module, inputs, wanted)
   local ok, graph = pcall(ridge.graph, module, unpack(inputs))
   if not ok then
     local text = tostring(graph)
     if text:find 'computes nothing' then return nil end
+    if text:find 'not known when a plan is made' then
+      unplanned = unplanned + 1 -- how large a result is depends on data
+      return nil
+    end
     return 'as a plan: ' .. text
   end
   local results = { graph:plan()() }
@@ -246,6 +252,8 @@ if rows.others.kept > 0 then
   line('| others | %d | %d | |', rows.others.kept, rows.others.passed)
 end
 line('| **all** | **%d** | **%d** | 1177 |', kept, passed)
+line ''
+line('Of %d passed %d have no plan: how large their results are depends on data.', passed, unplanned)
 line ''
 line('Of %d tests %d are left out:', total, outside)
 line ''

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes tests/fixtures/onnx/ops: small ONNX models and what ONNX's reference evaluator makes of
-them.
+"""Writes tests/fixtures/onnx/ops: small ONNX models and what ONNX Runtime makes of them.
 
 Each case is one file: a model, with its inputs and results as more initializers, named `<input 1` and
 `>output 1`, which nothing reads. Needs numpy, onnx and onnxruntime.
@@ -41,14 +40,19 @@ CASES = {}
 
 
 def evaluated(model, inputs):
-    """By ONNX's reference evaluator, or by ONNX Runtime where that refuses."""
+    """By ONNX Runtime, or by ONNX's reference evaluator where that refuses: the evaluator takes
+    Softmax before 13 and LRN of several channels for something else."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    for output in bare.graph.output:
+        output.ClearField('type')
     try:
-        return ReferenceEvaluator(model).run(None, inputs)
-    except (ValueError, TypeError, RuntimeError):
-        for output in model.graph.output:
-            output.type.Clear()
-        return onnxruntime.InferenceSession(model.SerializeToString(),
+        bare = onnx.shape_inference.infer_shapes(bare)
+        return onnxruntime.InferenceSession(bare.SerializeToString(),
                                             providers=['CPUExecutionProvider']).run(None, inputs)
+    except Exception as error:  # its errors have no class of their own
+        print('by the reference evaluator:', str(error)[:100])
+        return ReferenceEvaluator(model).run(None, inputs)
 
 
 def case(name, nodes, inputs, outputs, weights=None, opset=17, symbolic=None):
@@ -139,7 +143,7 @@ case('batch_norm', [node('BatchNormalization', 'x s b m v', 'y')], {'x': f(2, 3,
      {'s': f(3), 'b': f(3), 'm': f(3), 'v': np.abs(f(3)) + 0.1})
 case('layer_norm', [node('LayerNormalization', 'x w b', 'y', axis=1)], {'x': f(2, 3, 4)}, 'y',
      {'w': f(3, 4), 'b': f(3, 4)})
-case('lrn', [node('LRN', 'x', 'y', size=4, alpha=0.3, beta=0.5, bias=1.2)], {'x': f(1, 6, 2, 2)}, 'y')
+case('lrn', [node('LRN', 'x', 'y', size=3, alpha=0.3, beta=0.5, bias=1.2)], {'x': f(1, 6, 2, 2)}, 'y')
 case('loss_ignore', [node('SoftmaxCrossEntropyLoss', 'x t w', 'l', ignore_index=2)],
      {'x': f(4, 3), 't': i(0, 2, 1, 0)}, 'l', {'w': np.abs(f(3))})
 case('gru', [node('GRU', 'x w r b', 'y h', hidden_size=3, linear_before_reset=1)], {'x': f(4, 2, 5)},

@@ -143,8 +143,8 @@ function Model:init(model, what, given)
   hold(self, graph, demanded)
   self.read_inputs = {}
   for i, input in ipairs(self.inputs) do
-    local small = dtype.kind[input.type] ~= 'float' or input.shape and #input.shape <= 1
-    self.read_inputs[i] = (self.asked[input.name] or demanded[input.name] and small) and true
+    local whole = dtype.kind[input.type] ~= 'float' -- what is computed of others is data
+    self.read_inputs[i] = (self.asked[input.name] or demanded[input.name] and whole) and true
       or false
   end
   self.nodes = fold(self, graph.nodes)

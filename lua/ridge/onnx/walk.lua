@@ -15,8 +15,8 @@ local function told(n, env, known, i)
   local name = n.inputs[i]
   if not name or name == '' then return nil end
   if outside.is_captured() and not known[name] then
-    blame.raise(("%s: input %d, '%s', says how it is computed, and its value is not known when a "
-      .. 'plan is made'):format(n:label(), i, name), 'ECAPTURE', n.op)
+    blame.raise(("%s: the numbers of input %d, '%s', say what is computed, and they are not known "
+      .. 'when a plan is made'):format(n:label(), i, name), 'ECAPTURE', n.op)
   end
   return outside.numbers(env[name])
 end
@@ -25,9 +25,10 @@ end
 local function arguments(n, env, known)
   local list, entry = {}, n.entry
   for i, name in ipairs(n.inputs) do list[i] = name ~= '' and env[name] or nil end
-  if type(entry) == 'table' and entry.reads then
+  local reads = type(entry) == 'table' and (entry.reads or entry.looks)
+  if reads then
     n.given = {}
-    for _, i in ipairs(entry.reads) do
+    for _, i in ipairs(reads) do
       n.given[i], list[i] = list[i], told(n, env, known, i)
     end
   end
@@ -163,7 +164,7 @@ local function demand(nodes, set, asked)
       end
     end
     if n.graphs then
-      set[n.inputs[1]], asked[n.inputs[1]] = true, true
+      set[n.inputs[1]] = true
       for _, g in pairs(n.graphs) do demand(g.nodes, set, asked) end
     end
     if LIGHT[n.op] and wanted then

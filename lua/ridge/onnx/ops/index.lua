@@ -73,7 +73,7 @@ M.Compress = { reads = { 2 }, run = function(n, x, condition)
 end }
 
 -- Places of what is not 0: as many as there are, so it is read.
-M.NonZero = { reads = { 1 }, run = function(n, numbers)
+M.NonZero = { looks = { 1 }, run = function(n, numbers)
   local shape, lists = n.given[1].shape, {}
   local rank = #shape
   for k = 1, rank do lists[k] = {} end

@@ -79,7 +79,7 @@ local function order(numbers, size, stride, count)
 end
 
 -- How many there are depends on the numbers, so they are read.
-M.Unique = { reads = { 1 }, run = function(n, numbers)
+M.Unique = { looks = { 1 }, run = function(n, numbers)
   local x = n.given[1]
   local axis = n:has 'axis' and kit.axis(n, n:int 'axis', x.ndim)
   if not axis then x, axis = x:reshape(-1), 1 end

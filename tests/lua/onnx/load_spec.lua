@@ -1,0 +1,232 @@
+-- SPDX-License-Identifier: MIT
+--- ridge.onnx.load: small files, each with its inputs and what ONNX Runtime made of them, called and as plans; and what a loaded file is as a module.
+
+local ridge = require 'ridge'
+local file = require 'ridge.onnx.file'
+
+local FOLDER = 'tests/fixtures/onnx/ops/'
+
+local function names()
+  local list, pipe = {}, assert(io.popen('ls -1 ' .. FOLDER))
+  for line in pipe:lines() do list[#list + 1] = line:match '^(.*)%.onnx$' end
+  pipe:close()
+  return list
+end
+
+-- The inputs and results that a file keeps beside its weights.
+local function case_of(name)
+  local path, inputs, results = FOLDER .. name .. '.onnx', {}, {}
+  for _, t in ipairs(file.read(path).graph.initializers) do
+    local kind, i = t.name:match '^([<>])(%d+)$'
+    if kind then (kind == '<' and inputs or results)[tonumber(i)] = file.tensor(t) end
+  end
+  return path, inputs, results
+end
+
+-- Close, where a number is near zero to what f32 gives; nan equals nan.
+local function same(got, wanted, what)
+  assert.equal(wanted:describe(), got:describe(), what)
+  local a, b = got:to('f64'):reshape(-1), wanted:to('f64'):reshape(-1)
+  if a.count == 0 then return end
+  a, b = a:tolist(), b:tolist()
+  for i = 1, #a do
+    local p, q = a[i], b[i]
+    assert.is_true(p == q or p ~= p and q ~= q or math.abs(p - q) <= 2e-5 + 1e-4 * math.abs(q),
+      ('%s: element %d is %.9g, expected %.9g'):format(what, i, p, q))
+  end
+end
+
+local function all_same(results, wanted, what)
+  for i, y in ipairs(wanted) do same(results[i], y, what .. ', output ' .. i) end
+end
+
+-- A model out of nodes: { op, inputs, outputs, attributes }.
+local function model_of(nodes, inputs, outputs, weights, opset)
+  local graph = { name = 'g', nodes = {}, inputs = {}, outputs = {}, values = {},
+    initializers = {} }
+  for i, n in ipairs(nodes) do
+    graph.nodes[i] = { op = n[1], domain = '', name = 'n' .. i, inputs = n[2], outputs = n[3],
+      attributes = n[4] or {} }
+  end
+  for i, v in ipairs(inputs) do graph.inputs[i] = { name = v[1], type = v[2], shape = v[3] } end
+  for i, name in ipairs(outputs) do graph.outputs[i] = { name = name } end
+  for name, x in pairs(weights or {}) do
+    table.insert(graph.initializers, { name = name, value = x })
+  end
+  return { opset = { [''] = opset or 17 }, graph = graph, functions = {}, metadata = {} }
+end
+
+local function module_of(...)
+  return require('ridge.onnx.load').of(model_of(...), 'g.onnx')
+end
+
+local function error_of(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+describe('a loaded ONNX file', function()
+  for _, name in ipairs(names()) do
+    it('computes what is stored of ' .. name, function()
+      local path, inputs, wanted = case_of(name)
+      local m = ridge.onnx.load(path)
+      all_same({ m(unpack(inputs)) }, wanted, name)
+      all_same({ m(unpack(inputs)) }, wanted, name .. ' again')
+    end)
+  end
+
+  it('is recorded: plans of the files give the same', function()
+    local planned = 0
+    for _, name in ipairs(names()) do
+      local path, inputs, wanted = case_of(name)
+      local m = ridge.onnx.load(path)
+      local ok, graph = pcall(ridge.graph, m, unpack(inputs))
+      if ok then
+        planned = planned + 1
+        local plan = graph:plan()
+        all_same({ plan() }, wanted, name .. ' as a plan')
+      else
+        assert.matches('computes nothing', tostring(graph), name)
+      end
+    end
+    assert.is_true(planned >= 45, planned)
+  end)
+
+  it('has no calls in its graph for what is known beforehand', function()
+    local path, inputs = case_of 'flatten_by_shape'
+    local graph = ridge.onnx.load(path):graph(unpack(inputs))
+    local ops = {}
+    for _, node in ipairs(graph:nodes()) do ops[#ops + 1] = node.op end
+    assert.same({ 'reshape', 'matmul' }, ops)
+  end)
+
+  it('makes another plan of another shape that is given as an input', function()
+    local path, inputs = case_of 'reshape_by_input'
+    local m, shape = ridge.onnx.load(path), ridge.tensor({ 4, 3 }, { dtype = 'i64' })
+    local first = ridge.graph(m, inputs[1], inputs[2]):plan()
+    local second = ridge.graph(m, inputs[1], shape):plan()
+    assert.same({ 3, 4 }, first().shape)
+    assert.same({ 4, 3 }, second().shape)
+    local held = ridge.onnx.load(path, { values = { s = shape } })
+    assert.equal(1, #held.inputs)
+    assert.same({ 4, 3 }, held(inputs[1]).shape)
+  end)
+
+  it('says which input has no value that a plan could know', function()
+    local m = module_of({ { 'NonZero', { 'x' }, { 'i' } }, { 'Relu', { 'x' }, { 'r' } },
+      { 'Cast', { 'r' }, { 'c' }, { to = { type = 'int', value = 7 } } },
+      { 'ReduceSum', { 'c' }, { 's' }, { keepdims = { type = 'int', value = 1 } } },
+      { 'Expand', { 'x', 's' }, { 'y' } } }, { { 'x', 'f32', { 2 } } }, { 'y' })
+    assert.same({ 2 }, m(ridge.ones(2)).shape)
+    local two = ridge.ones(2, { dtype = 'f32' })
+    assert.matches("NonZero 'n1': the numbers of input 1, 'x', .-not known", error_of(ridge.graph, m, two))
+  end)
+
+  it('takes its weights out of state, and gives them gradients in training', function()
+    local w = ridge.tensor { { 1, 2 }, { 3, 4 } }
+    local m = module_of({ { 'MatMul', { 'x', 'layer.0/w' }, { 'h' } }, { 'Relu', { 'h' }, { 'y' } } },
+      { { 'x', 'f32', { 'N', 2 } } }, { 'y' }, { ['layer.0/w'] = w })
+    assert.is_false(m.training)
+    assert.is_nil(next(m:state(), next(m:state())))
+    assert.same({ 2, 2 }, m:state().layer_0_w.shape)
+    m:load_state { layer_0_w = ridge.tensor { { 2, 0 }, { 0, 2 } } }
+    assert.same({ { 2, 2 } }, m(ridge.ones(1, 2)):tolist())
+    m:train()
+    m(ridge.ones(1, 2)):sum():backward()
+    assert.same({ { 1, 1 }, { 1, 1 } }, m.layer_0_w.grad:tolist())
+  end)
+
+  it('may be a part of a net, twice', function()
+    local m = module_of({ { 'MatMul', { 'x', 'w' }, { 'h' } }, { 'Tanh', { 'h' }, { 'y' } } },
+      { { 'x', 'f32', { 'N', 3 } } }, { 'y' }, { w = ridge.randn(3, 3) })
+    local net = ridge.nn.Sequential(m, ridge.nn.ReLU(), m)
+    local x = ridge.randn(4, 3)
+    net:eval()
+    same(net(x), m(m(x):relu()), 'twice')
+    assert.equal(1, #net:parameters())
+    same(ridge.graph(net, x):plan()(), m(m(x):relu()), 'twice, as a plan')
+  end)
+
+  it('takes u8 for bool, and tensors without elements', function()
+    local m = module_of({ { 'Not', { 'b' }, { 'n' } }, { 'Where', { 'n', 'x', 'w' }, { 'y' } } },
+      { { 'b', 'bool', { 'N' } }, { 'x', 'f32', { 'N' } } }, { 'y' }, { w = ridge.tensor { 9 } })
+    local b = ridge.tensor({ 0, 3 }, { dtype = 'u8' })
+    assert.same({ 1, 9 }, m(b, ridge.tensor { 1, 2 }):tolist())
+    assert.same({ 0 }, m(ridge.zeros(0, { dtype = 'bool' }), ridge.zeros(0)).shape)
+  end)
+
+  it('drops elements in training, not in evaluation', function()
+    local m = module_of({ { 'Dropout', { 'x' }, { 'y' } } }, { { 'x', 'f32', { 'N' } } }, { 'y' })
+    local x = ridge.ones(1000)
+    assert.is_true(m(x):equal(x))
+    local dropped = m:train()(x):eq(0):to('f32'):mean():item()
+    assert.is_true(dropped > 0.4 and dropped < 0.6, dropped)
+  end)
+
+  it('makes examples of the sizes in the file', function()
+    local m = module_of({ { 'Relu', { 'x' }, { 'y' } } }, { { 'x', 'f32', { 'N', 3 } } }, { 'y' })
+    assert.matches('size N of input', error_of(m.graph, m))
+    assert.equal(1, #m:graph({ N = 2 }):nodes())
+  end)
+end)
+
+describe('a file that cannot be run', function()
+  it('names all operators that are not known, with counts', function()
+    local text = error_of(module_of, { { 'Foo', { 'x' }, { 'a' } }, { 'Bar', { 'a' }, { 'b' } },
+      { 'Foo', { 'b' }, { 'y' } } }, { { 'x', 'f32', { 2 } } }, { 'y' })
+    assert.matches('3 nodes of 2 operators that ridge has not: Bar %(1%), Foo %(2%)', text)
+    assert.matches('load_spec.lua:%d+', text)
+  end)
+
+  it('names loops', function()
+    assert.matches('Scan %(1%): loops are not run', error_of(module_of,
+      { { 'Scan', { 'x' }, { 'y' } } }, { { 'x', 'f32', { 2 } } }, { 'y' }))
+  end)
+
+  it('says what a value is that nothing makes, that is made twice or from itself', function()
+    local x, y = { { 'x', 'f32', { 2 } } }, { 'y' }
+    assert.matches("Relu 'n1' reads 'z', which nothing makes",
+      error_of(module_of, { { 'Relu', { 'z' }, { 'y' } } }, x, y))
+    assert.matches("'y' is made twice", error_of(module_of,
+      { { 'Relu', { 'x' }, { 'y' } }, { 'Abs', { 'x' }, { 'y' } } }, x, y))
+    assert.matches('cycle', error_of(module_of,
+      { { 'Add', { 'x', 'y' }, { 'a' } }, { 'Relu', { 'a' }, { 'y' } } }, x, y))
+    assert.matches("output 'y' is made by nothing", error_of(module_of, {}, x, y))
+  end)
+
+  it('is refused where its operators are newer or older', function()
+    assert.matches('opset 25; 7 to 24 are read', error_of(module_of, {}, {}, {}, {}, 25))
+    assert.matches('opset 6; 7 to 24 are read', error_of(module_of, {}, {}, {}, {}, 6))
+  end)
+
+  it('tells the input that does not fit, and the node that failed', function()
+    local m = module_of({ { 'Reshape', { 'x', 's' }, { 'y' } } }, { { 'x', 'f32', { 'N', 3 } } },
+      { 'y' }, { s = ridge.tensor({ 2, 2 }, { dtype = 'i64' }) })
+    assert.matches("input 1, 'x': it is f32%[N,3%], got f32%[2%]", error_of(m, ridge.ones(2)))
+    assert.matches("input 1, 'x': it is f32, got i64", error_of(m,
+      ridge.ones(2, 3, { dtype = 'i64' })))
+    assert.matches('takes 1 input %(x%), got 2', error_of(m, ridge.ones(2), ridge.ones(2)))
+    assert.matches("%(Reshape 'n1'%)", error_of(m, ridge.ones(2, 3)))
+  end)
+
+  it('refuses options and values that are none', function()
+    local path = FOLDER .. 'softmax.onnx'
+    assert.matches("unknown option 'value'", error_of(ridge.onnx.load, path, { value = {} }))
+    assert.matches('values has \'y\', and the inputs are x', error_of(ridge.onnx.load, path,
+      { values = { y = ridge.ones(1) } }))
+    assert.matches('a path is expected', error_of(ridge.onnx.load, 3))
+  end)
+
+  it('does not run a branch on data', function()
+    local inner = { nodes = { { op = 'Abs', domain = '', name = 'a', inputs = { 'x' },
+      outputs = { 'z' }, attributes = {} } }, inputs = {}, outputs = { { name = 'z' } },
+      initializers = {}, values = {} }
+    local branches = { then_branch = { type = 'graph', value = inner },
+      else_branch = { type = 'graph', value = inner } }
+    local nodes = { { 'ReduceSum', { 'x' }, { 's' }, { keepdims = { type = 'int', value = 0 } } },
+      { 'Greater', { 's', 'w' }, { 'c' } }, { 'If', { 'c' }, { 'y' }, branches } }
+    local m = module_of(nodes, { { 'x', 'f32', { 2 } } }, { 'y' }, { w = ridge.tensor(1) })
+    assert.matches("If 'n3': its condition 'c' depends on data", error_of(m, ridge.ones(2)))
+  end)
+end)
