@@ -155,6 +155,11 @@ test-lua: all        ## run the Lua specs
 .PHONY: test-programs
 test-programs: $(CTESTBIN)
 
+# ONNX_VENV is a virtual environment with onnx and onnxruntime; no test needs one.
+.PHONY: onnx
+onnx: all            ## run ONNX's tests, and models beside ONNX Runtime
+	@scripts/onnx/check.sh
+
 check: all strict    ## run what is not a test: layers, docs, map, words, format, lint and so on
 	@scripts/deps lint
 	@$(RUN) tests/check

@@ -17,7 +17,8 @@ local opt, rest = ridge.args {
   { 'threads', 2, 'compute threads' },
   rest = 'DIR', most = 1,
 }
-local folder = rest[1] or error('where are the models? onnx/backend/test/data/light is asked for', 0)
+local folder = rest[1]
+  or error('where are the models? onnx/backend/test/data/light is asked for', 0)
 ridge.set_num_threads(opt.threads)
 
 local function exists(path)

@@ -4,9 +4,9 @@
 --
 --     ./ridge scripts/onnx/node_tests.lua DIR [--only PATTERN] [--write results/onnx_nodes.md]
 --
--- DIR is onnx/backend/test/data/node in the place where the wheel was installed. Every test counts;
--- those that need what ridge has no type for, and those of a few kinds of operators, are named apart
--- with the reason.
+-- DIR is onnx/backend/test/data/node in the place where the wheel was installed. Every test is
+-- counted; those that need what ridge has no type for, and those of a few kinds of operators, are
+-- named apart with the reason.
 
 local ridge = require 'ridge'
 local dtype = require 'ridge.tensor.dtype'
@@ -105,7 +105,8 @@ local function reason_of(name, model, tensors)
     local i = APART_OF[node.op]
     if i and not (is_expanded and node.op == 'If') then return APART[i][1] end
   end
-  if name:find '^test_training_dropout' and not name:find 'zero_ratio' then return 'random draws' end
+  local draws = name:find '^test_training_dropout' and not name:find 'zero_ratio'
+  return draws and 'random draws' or nil
 end
 
 -- -- One test -----------------------------------------------------------------------------------
@@ -195,7 +196,9 @@ end
 
 -- -- All ----------------------------------------------------------------------------------------
 
-if not folder_of_tests then error('where are the tests? onnx/backend/test/data/node is asked for', 0) end
+if not folder_of_tests then
+  error('where are the tests? onnx/backend/test/data/node is asked for', 0)
+end
 
 local rows, apart, failed, total, outside = {}, {}, {}, 0, 0
 for _, class in ipairs(CLASSES) do rows[class[1]] = { kept = 0, passed = 0 } end
@@ -237,7 +240,9 @@ end
 -- -- The page -----------------------------------------------------------------------------------
 
 local lines = {}
-local function line(text, ...) lines[#lines + 1] = select('#', ...) > 0 and text:format(...) or text end
+local function line(text, ...)
+  lines[#lines + 1] = select('#', ...) > 0 and text:format(...) or text
+end
 
 local kept, passed = 0, 0
 line '| class | tests | passed | asked for |'
@@ -253,7 +258,8 @@ if rows.others.kept > 0 then
 end
 line('| **all** | **%d** | **%d** | 1177 |', kept, passed)
 line ''
-line('Of %d passed %d have no plan: how large their results are depends on data.', passed, unplanned)
+line('Of %d passed %d have no plan: how large their results are depends on data.', passed,
+  unplanned)
 line ''
 line('Of %d tests %d are left out:', total, outside)
 line ''
@@ -278,9 +284,9 @@ io.write(text)
 if opt.write ~= '' then
   local f = assert(io.open(opt.write, 'w'))
   f:write('# ONNX\'s tests of its operators\n\n',
-    '`./ridge scripts/onnx/node_tests.lua`, over the tests in the wheel of onnx 1.19.0: each is run\n',
-    'as a call and as a plan, and passes where both agree with what is stored (rtol 1e-3, atol\n',
-    '1e-5, with type and shape). The classes and what is asked of each are those of the issue.\n\n',
+    '`./ridge scripts/onnx/node_tests.lua`, over the tests in the wheel of onnx 1.19.0: each is\n',
+    'called and run as a plan, and passes where both agree with what is stored (rtol 1e-3, atol\n',
+    '1e-5, types and shapes too).\n\n',
     text)
   f:close()
 end

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- An ONNX graph made ready to run: its functions written out, operators found, every value made
+--- An ONNX graph prepared for running: its functions written out, operators found, every value made
 --- once and before it is read.
 
 local blame = require 'ridge.blame'
@@ -209,7 +209,7 @@ local function ordered(state, list, defined)
   return order, made
 end
 
---- A graph of a file made ready.
+--- A graph of a file, prepared.
 ---@param state table
 ---@param graph table
 ---@param opsets table
@@ -254,7 +254,7 @@ local function refuse(state)
   end
 end
 
---- A model of a file made ready to run.
+--- A model of a file, prepared for running.
 ---@param model table as ridge.onnx.file reads it
 ---@param what string for errors
 ---@return table graph

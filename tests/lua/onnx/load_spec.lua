@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- ridge.onnx.load: small files, each with its inputs and what ONNX Runtime made of them, called and as plans; and what a loaded file is as a module.
+--- ridge.onnx.load: small files, each with its inputs and what ONNX Runtime made of them, called
+--- and as plans; and what a loaded file is as a module.
 
 local ridge = require 'ridge'
 local file = require 'ridge.onnx.file'
@@ -120,13 +121,15 @@ describe('a loaded ONNX file', function()
       { 'Expand', { 'x', 's' }, { 'y' } } }, { { 'x', 'f32', { 2 } } }, { 'y' })
     assert.same({ 2 }, m(ridge.ones(2)).shape)
     local two = ridge.ones(2, { dtype = 'f32' })
-    assert.matches("NonZero 'n1': the numbers of input 1, 'x', .-not known", error_of(ridge.graph, m, two))
+    assert.matches("NonZero 'n1': the numbers of input 1, 'x', .-not known",
+      error_of(ridge.graph, m, two))
   end)
 
   it('takes its weights out of state, and gives them gradients in training', function()
     local w = ridge.tensor { { 1, 2 }, { 3, 4 } }
-    local m = module_of({ { 'MatMul', { 'x', 'layer.0/w' }, { 'h' } }, { 'Relu', { 'h' }, { 'y' } } },
-      { { 'x', 'f32', { 'N', 2 } } }, { 'y' }, { ['layer.0/w'] = w })
+    local m = module_of({ { 'MatMul', { 'x', 'layer.0/w' }, { 'h' } },
+      { 'Relu', { 'h' }, { 'y' } } }, { { 'x', 'f32', { 'N', 2 } } }, { 'y' },
+      { ['layer.0/w'] = w })
     assert.is_false(m.training)
     assert.is_nil(next(m:state(), next(m:state())))
     assert.same({ 2, 2 }, m:state().layer_0_w.shape)

@@ -64,7 +64,7 @@ local function repeated(x, times)
     :reshape(s[1], s[2] * times, s[3], s[4])
 end
 
--- What is added to the scores: the mask, what lies in the future, what is behind the keys there are.
+-- What is added to the scores: the mask, what lies in the future, what is behind the last key.
 local function bias_of(n, q, keys, mask, filled)
   local time, bias = q.shape[3], nil
   local low = kit.full(-math.huge, {}, q)

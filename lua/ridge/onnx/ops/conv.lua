@@ -56,7 +56,7 @@ local function paddings(n, sizes, kernel, o)
   return before, after
 end
 
--- As the convolution of the stretched input with the kernel turned around.
+-- As the convolution of the stretched input with the kernel reversed.
 function M.ConvTranspose(n, x, w, bias)
   local rank, groups = x.ndim - 2, n:int('group', 1)
   local o = { strides = each(n, 'strides', rank, 1), dilations = each(n, 'dilations', rank, 1),
@@ -69,10 +69,10 @@ function M.ConvTranspose(n, x, w, bias)
   for i, size in ipairs(kernel) do
     shape[3 + i], order[3 + i], flat[2 + i] = size, 3 + i, size
   end
-  local turned = w:reshape(shape):permute(order):reshape(flat)
+  local reversed = w:reshape(shape):permute(order):reshape(flat)
   local pads = { strides = {}, dilations = o.dilations, before = {}, after = {}, groups = groups }
   for i = 1, rank do
-    turned = kit.range(turned, 2 + i, kernel[i] - 1, kernel[i], -1)
+    reversed = kit.range(reversed, 2 + i, kernel[i] - 1, kernel[i], -1)
     x = stretched(x, 2 + i, o.strides[i])
     local reach = (kernel[i] - 1) * o.dilations[i]
     local low, high = reach - before[i], reach - after[i] + o.more[i]
@@ -82,7 +82,7 @@ function M.ConvTranspose(n, x, w, bias)
     end
     pads.strides[i], pads.before[i], pads.after[i] = 1, math.max(low, 0), math.max(high, 0)
   end
-  return window.conv(n, x:contiguous(), turned:contiguous(), bias, pads)
+  return window.conv(n, x:contiguous(), reversed:contiguous(), bias, pads)
 end
 
 -- -- Columns ------------------------------------------------------------------------------------

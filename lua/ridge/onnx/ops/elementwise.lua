@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- ONNX's functions of one element and arithmetic of two.
+--- ONNX's unary elementwise functions, and arithmetic.
 
 local kit = require 'ridge.onnx.ops.kit'
 

@@ -183,7 +183,7 @@ function M.range(x, axis, first, length, step)
   return axis == 1 and moved or moved:transpose(1, axis)
 end
 
---- Rows of one axis by their numbers.
+--- Rows of one axis by index.
 ---@param x Tensor
 ---@param axis number from 1
 ---@param index Tensor [k] i64, from 0
@@ -199,12 +199,12 @@ end
 ---@param axis number from 1
 ---@return Tensor i64 [count of index]
 function M.flat_places(shape, index, axis)
-  local rank, strides, step, at = #shape, {}, 1, nil
+  local rank, strides, step = #shape, {}, 1
   for i = rank, 1, -1 do
     strides[i] = step
     step = step * shape[i]
   end
-  at = index * strides[axis]
+  local at = index * strides[axis]
   for i = 1, rank do
     if i ~= axis then
       local sizes = {}

@@ -10,8 +10,8 @@ local M = {}
 
 local each, spatial = window.each, window.spatial
 
--- How a node's windows lie: { kernel, strides, dilations, before, after, out }; after reaches to the
--- end of the last window.
+-- How a node's windows lie: { kernel, strides, dilations, before, after, out }; after reaches to
+-- the end of the last window.
 local function geometry(n, x)
   local rank = x.ndim - 2
   local g = { rank = rank, kernel = n:ints 'kernel_shape', strides = each(n, 'strides', rank, 1),

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- ONNX's recurrent layers, place by place. Gates stand in the order i o f c (LSTM) and z r h (GRU).
+--- ONNX's recurrent layers, place by place. Gates are i o f c (LSTM), z r h (GRU), in this order.
 
 local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
@@ -65,7 +65,9 @@ end }
 
 CELLS.GRU = { gates = 3, acts = { 'Sigmoid', 'Tanh' }, step = function(c, z, h)
   local size = c.size
-  local function part(x, k, count) return x:narrow(x.ndim, (k - 1) * size + 1, (count or 1) * size) end
+  local function part(x, k, count)
+    return x:narrow(x.ndim, (k - 1) * size + 1, (count or 1) * size)
+  end
   local both = part(z, 1, 2) + h:matmul(part(c.r, 1, 2)) + part(c.rb, 1, 2)
   both = c.act[1](c.clip(both))
   local update, reset = part(both, 1), part(both, 2)

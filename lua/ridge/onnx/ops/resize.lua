@@ -139,7 +139,7 @@ local function axes_of(n, x, scales, sizes, roi)
   return list
 end
 
-local function resize(n, x, o, list)
+local function resize(x, o, list)
   local y = o.mode ~= 'nearest' and x.dtype ~= 'f64' and x:to 'f32' or x
   for _, a in ipairs(list) do
     local same = a.out == a.size and a.scale == 1 and o.coordinates ~= 'tf_crop_and_resize'
@@ -158,13 +158,13 @@ end
 
 M.Resize = { reads = { 2, 3, 4 }, run = function(n, x, roi, scales, sizes)
   if n.opset < 11 then
-    return resize(n, x, { mode = n:string('mode', 'nearest'), coordinates = 'asymmetric',
+    return resize(x, { mode = n:string('mode', 'nearest'), coordinates = 'asymmetric',
       nearest = 'floor', extrapolation = 0, a = -0.75 }, axes_of(n, x, roi))
   end
   if scales and #scales == 0 then scales = nil end
   if not scales and not sizes then n:fail 'neither scales nor sizes are there' end
   if roi and #roi == 0 then roi = nil end
-  return resize(n, x, checked(n, { mode = n:string('mode', 'nearest'),
+  return resize(x, checked(n, { mode = n:string('mode', 'nearest'),
     coordinates = n:string('coordinate_transformation_mode', 'half_pixel'),
     nearest = n:string('nearest_mode', 'round_prefer_floor'),
     a = n:float('cubic_coeff_a', -0.75), exclude = n:int('exclude_outside', 0) == 1,
@@ -173,7 +173,7 @@ M.Resize = { reads = { 2, 3, 4 }, run = function(n, x, roi, scales, sizes)
 end }
 
 M.Upsample = { reads = { 2 }, run = function(n, x, scales)
-  return resize(n, x, { mode = n:string('mode', 'nearest'), coordinates = 'asymmetric',
+  return resize(x, { mode = n:string('mode', 'nearest'), coordinates = 'asymmetric',
     nearest = 'floor', extrapolation = 0 }, axes_of(n, x, scales or n:floats 'scales'))
 end }
 

@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `make onnx`: ONNX's tests of its operators and its light models. ONNX_VENV names a virtual
+# environment outside the project, with onnx 1.19.0, onnxruntime and numpy:
+#     python3 -m venv ~/onnx && ~/onnx/bin/pip install onnx==1.19.0 onnxruntime
+set -eu
+venv=${ONNX_VENV:-}
+if [ -z "$venv" ] || [ ! -x "$venv/bin/python" ]; then
+  echo 'make onnx: ONNX_VENV names no virtual environment with onnx and onnxruntime' >&2
+  exit 2
+fi
+data=$("$venv/bin/python" -c 'import onnx.backend.test, os; print(os.path.join(os.path.dirname(
+  onnx.backend.test.__file__), "data"))')
+./ridge scripts/onnx/node_tests.lua "$data/node" --write results/onnx_nodes.md
+./ridge scripts/onnx/light.lua "$data/light"
+drawn=$(mktemp -d)
+trap 'rm -rf "$drawn"' EXIT
+"$venv/bin/python" scripts/onnx/random_weights.py "$data/light" "$drawn"
+./ridge scripts/onnx/light.lua "$drawn"
