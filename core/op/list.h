@@ -76,7 +76,13 @@
 /* Those whose kernels are the CPU's alone so far: gpu/ has none of them. */
 #define RG_CPU_OP_LIST                      \
   RG_OP_LINE(GATHER,      gather)           \
-  RG_OP_LINE(SCATTER,     scatter)
+  RG_OP_LINE(SCATTER,     scatter)          \
+  RG_OP_LINE(SORT,        sort)             \
+  RG_OP_LINE(TOPK,        topk)             \
+  RG_OP_LINE(PAD,         pad)              \
+  RG_OP_LINE(PAD_BACK,    pad_back)         \
+  RG_OP_LINE(TRIL,        tril)             \
+  RG_OP_LINE(TRIU,        triu)
 
 #define RG_OP_LIST RG_DEVICE_OP_LIST RG_CPU_OP_LIST
 /* clang-format on */

@@ -26,6 +26,7 @@ local CLASSES = {
     'expand_signs', 'sign_bits', 'max_pool2d', 'max_pool2d_back', 'avg_pool2d', 'avg_pool2d_back',
     'svd', 'where', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite' },
     'svd', 'gather', 'scatter' },
+    'svd', 'gather', 'scatter', 'sort', 'topk', 'pad', 'pad_back', 'tril', 'triu' },
 }
 
 local class_of = {}

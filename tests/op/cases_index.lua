@@ -134,6 +134,144 @@ return function(M)
     },
   }
 
+  -- -- Order ------------------------------------------------------------------------------------
+
+  local NAN, INF = 0 / 0, math.huge
+
+  cases.sort = {
+    call = function(_, t, a, out)
+      return run('sort', { t[1] }, struct(a.axis, a.descending and 1 or 0), out)
+    end,
+    n_out = 2,
+    reference = reference.sort,
+    samples = { { { 5 }, args = { axis = 0 } }, { { 1 }, args = { axis = -1 } },
+      { { 7, 3 }, args = { axis = 0, descending = true } }, { { 3, 40 }, args = { axis = 1 } },
+      { { 2, 3, 4 }, args = { axis = 1 } }, { { 0, 3 }, args = { axis = 1 } },
+      { { 3, 0 }, args = { axis = 1 } }, { { 2, 90 }, args = { axis = 1 } }, -- by digits
+      { { 600, 3 }, args = { axis = 0, descending = true } }, { { 1100 }, args = { axis = 0 } },
+      { { 2, 1100 }, args = { axis = 1, descending = true } } },
+    dtypes = tensors.ALL, ulps = 0,
+    special = { 1, -0, 2, NAN, -INF, 3, INF, 0, 1, NAN, -1, -1e-41, 1e-41, -3e4 },
+    special_args = { axis = 0 },
+    large = { { { 500, 700 }, args = { axis = 1 } }, { { 700, 500 }, args = { axis = 0 } } },
+    bad = { { { { 2 } }, { 'f32' }, { axis = 1 }, EAXIS },
+      { { {} }, { 'f32' }, { axis = 0 }, EAXIS },
+      { { { 2 } }, { 'f8e4m3' }, { axis = 0 }, EDTYPE } },
+  }
+
+  ffi.cdef 'typedef struct { int64_t k; int32_t axis, largest; } rg_test_topk;'
+  cases.topk = {
+    call = function(_, t, a, out)
+      return run('topk', { t[1] }, ffi.new('rg_test_topk[1]', { { a.k, a.axis,
+        a.smallest and 0 or 1 } }), out)
+    end,
+    n_out = 2,
+    reference = reference.topk,
+    samples = { { { 5 }, args = { axis = 0, k = 2 } }, { { 1 }, args = { axis = -1, k = 1 } },
+      { { 7, 3 }, args = { axis = 0, k = 3, smallest = true } },
+      { { 3, 40 }, args = { axis = 1, k = 1 } }, { { 3, 40 }, args = { axis = 1, k = 5 } },
+      { { 2, 3, 4 }, args = { axis = 1, k = 2 } }, { { 0, 3 }, args = { axis = 1, k = 2 } },
+      { { 3, 4 }, args = { axis = 1, k = 0 } }, { { 3, 4 }, args = { axis = 1, k = 4 } },
+      { { 2, 1100 }, args = { axis = 1, k = 100 } },
+      { { 600, 3 }, args = { axis = 0, k = 70, smallest = true } },
+      { { 2, 1100 }, args = { axis = 1, k = 900 } } },
+    dtypes = tensors.ALL, ulps = 0,
+    special = { 1, -0, 2, NAN, -INF, 3, INF, 0, 1, NAN, -1, -1e-41, 1e-41, -3e4 },
+    special_args = { axis = 0, k = 14 },
+    large = { { { 500, 700 }, args = { axis = 1, k = 20 } } },
+    bad = { { { { 2 } }, { 'f32' }, { axis = 1, k = 1 }, EAXIS },
+      { { { 2 } }, { 'f32' }, { axis = 0, k = 3 }, EARG },
+      { { { 2 } }, { 'f32' }, { axis = 0, k = -1 }, EARG },
+      { { { 2 } }, { 'f8e4m3' }, { axis = 0, k = 1 }, EDTYPE } },
+  }
+
+  -- -- Padding ----------------------------------------------------------------------------------
+
+  ffi.cdef [[typedef struct { rg_sizes low, high; int32_t mode; double value; } rg_test_pad;
+    typedef struct { rg_sizes low, high; int32_t mode; rg_sizes shape; } rg_test_pad_back;]]
+  local function sizes(list)
+    local s = ffi.new('rg_sizes', { n = #list })
+    for i, v in ipairs(list) do s.at[i - 1] = v end
+    return s
+  end
+
+  local PADS = { { { 5 }, low = { 2 }, high = { 1 } }, { { 1 }, low = { 3 }, high = { 2 } },
+    { { 2, 3 }, low = { 1, 0 }, high = { 0, 2 } }, { { 4, 5 }, low = { -1, 2 }, high = { 1, -3 } },
+    { { 2, 3, 4 }, low = { 0, 1, 2 }, high = { 0, 2, 1 } },
+    { { 2, 3, 4, 5 }, low = { 0, 0, 1, 2 }, high = { 0, 0, 3, 1 } },
+    { { 3 }, low = { 7 }, high = { 5 } }, { { 3, 4 }, low = { -2, 0 }, high = { -1, 0 } },
+    { { 3, 600 }, low = { 1, 40 }, high = { 1, 520 } }, { {}, low = {}, high = {} },
+    { { 600, 3 }, low = { 30, 1 }, high = { 9, 2 } } }
+  local function padding(size_of)
+    local list = {}
+    for mode = 0, 3 do
+      for _, case in ipairs(PADS) do
+        local args = { low = case.low, high = case.high, mode = mode, value = 2.5,
+          shape = case[1] }
+        list[#list + 1] = { size_of(case), args = args }
+      end
+    end
+    return list
+  end
+  local function wide(case)
+    local shape = {}
+    for i, n in ipairs(case[1]) do shape[i] = n + case.low[i] + case.high[i] end
+    return shape
+  end
+
+  cases.pad = {
+    call = function(_, t, a, out)
+      return run('pad', { t[1] }, ffi.new('rg_test_pad[1]', { { sizes(a.low), sizes(a.high),
+        a.mode or 0, a.value or 0 } }), out)
+    end,
+    reference = reference.pad, moves = true,
+    samples = padding(function(case) return case[1] end),
+    dtypes = tensors.EVERY, ulps = 0,
+    large = { { { 300, 300, 3 }, args = { low = { 3, 4, 1 }, high = { 3, 4, 1 }, mode = 1 } },
+      { { 20, 300, 30 }, args = { low = { 0, 4, 1 }, high = { 0, 4, 1 } } } },
+    bad = { { { { 2 } }, { 'f32' }, { low = { 1, 1 }, high = { 1, 1 } }, EARG },
+      { { { 2 } }, { 'f32' }, { low = { -2 }, high = { -1 } }, EARG },
+      { { { 0 } }, { 'f32' }, { low = { 1 }, high = { 0 }, mode = 2 }, EARG },
+      { { { 2 } }, { 'f32' }, { low = { 1 }, high = { 0 }, mode = 4 }, EARG },
+      { { { 2 } }, { 'f32' }, { low = { 2 ^ 40 }, high = { 0 } }, EARG } },
+  }
+  table.insert(cases.pad.samples, { { 0, 2 }, args = { low = { 1, 0 }, high = { 2, 1 } } })
+
+  cases.pad_back = {
+    call = function(_, t, a, out)
+      return run('pad_back', { t[1] }, ffi.new('rg_test_pad_back[1]', { { sizes(a.low),
+        sizes(a.high), a.mode or 0, sizes(a.shape) } }), out)
+    end,
+    reference = reference.pad_back,
+    samples = padding(wide),
+    dtypes = tensors.FLOATS, ulps = 4,
+    large = { { { 20, 308, 32 }, args = { low = { 0, 4, 1 }, high = { 0, 4, 1 }, mode = 1,
+      shape = { 20, 300, 30 } } } },
+    bad = { { { { 3 } }, { 'f32' }, { low = { 1 }, high = { 1 }, shape = { 2 } }, ESHAPE },
+      { { { 4 } }, { 'f32' }, { low = { 1 }, high = { 1 }, shape = { 2, 1 } }, EARG },
+      { { { 4 } }, { 'f32' }, { low = { 1 }, high = { 1 }, shape = { -2 } }, EARG },
+      { { { 4 } }, { 'i32' }, { low = { 1 }, high = { 1 }, shape = { 2 } }, EDTYPE } },
+  }
+
+  for _, name in ipairs { 'tril', 'triu' } do
+    local samples = { { { 0, 3 }, args = { diagonal = 0 } }, { { 3, 0 }, args = { diagonal = 0 } },
+      { { 2, 1100 }, args = { diagonal = 600 } }, { { 4, 4 }, args = { diagonal = 2 ^ 50 } } }
+    for _, diagonal in ipairs { 0, 1, -2, 9, -9 } do
+      for _, shape in ipairs { { 4, 4 }, { 2, 3, 5 }, { 5, 3 }, { 1, 1 } } do
+        samples[#samples + 1] = { shape, args = { diagonal = diagonal } }
+      end
+    end
+    cases[name] = {
+      call = function(_, t, a, out)
+        return run(name, { t[1] }, ffi.new('int64_t[1]', a.diagonal), out)
+      end,
+      reference = reference[name], moves = true,
+      samples = samples, dtypes = tensors.EVERY, ulps = 0,
+      large = { { { 600, 700 }, args = { diagonal = 3 } } },
+      bad = { { { { 3 } }, { 'f32' }, { diagonal = 0 }, ESHAPE } },
+    }
+  end
+
   for _, name in ipairs { 'gather', 'scatter' } do
     for _, list in ipairs { cases[name].samples, cases[name].large } do
       for _, sample in ipairs(list) do index_of(sample.args) end

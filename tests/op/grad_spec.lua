@@ -40,6 +40,8 @@ local function input(name, shape, dtype)
     -- no two elements equal: at a tie a maximum has no derivative
     x[i] = (dtype == 'u8' or dtype == 'bool') and v or v + i * 1e-4
   end
+  -- what is put in order must not change places for the smallest step: 4001 is a prime
+  for i = 1, (name == 'sort' or name == 'topk') and #x or 0 do x[i] = i * 7919 % 4001 / 1000 - 2 end
   -- where singular values lie close together a gradient, which divides by their gaps, is steeper
   -- than finite differences can see
   for i = 1, name == 'svd' and math.min(shape[1], shape[2]) or 0 do
@@ -225,7 +227,8 @@ for name in ([[neg abs sign square relu floor ceil round sqrt rsqrt reciprocal e
     softmax softmax_back layer_norm attention cross_entropy cross_entropy_back total_norm matmul
     linear linear_dropout lowrank_linear sketched_linear sketched_linear_bits
     sketched_linear_seed conv2d conv2d_back_data conv2d_back_weight max_pool2d avg_pool2d
-    avg_pool2d_back svd gather scatter]]):gmatch '%S+' do
+    avg_pool2d_back svd gather scatter sort topk pad pad_back
+    tril triu]]):gmatch '%S+' do
   HAS_GRADIENT[name] = true
 end
 

@@ -15,6 +15,7 @@ local view = require 'ridge.tensor.view'
 local grad = require 'ridge.tensor.grad'
 local image = require 'ridge.tensor.image'
 local choose = require 'ridge.tensor.choose'
+local arrange = require 'ridge.tensor.arrange'
 local indexing = require 'ridge.tensor.indexing'
 local pieces = require 'ridge.tensor.pieces'
 local summary = require 'ridge.show.summary'
@@ -23,7 +24,7 @@ local M = {}
 
 local methods, docs = {}, {}
 local surplus = require('ridge.tensor.elementwise').surplus
-for _, source in ipairs { ops, view, grad, image, choose, indexing } do
+for _, source in ipairs { ops, view, grad, image, choose, indexing, arrange } do
   for name, f in pairs(source.methods) do methods[name] = f end
   for name, doc in pairs(source.docs) do docs[name] = doc end
 end

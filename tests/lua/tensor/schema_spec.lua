@@ -95,6 +95,12 @@ local RECORDS = {
   avg_pool2d_back = { 'dy input', 'rows, columns, size, stride = 0, pad_low = 0, ' ..
     'pad_high = 0, layout = nchw, skip_pad = false' },
   svd = { 'x input', '' },
+  sort = { 'x native', 'axis = -1, descending = false' },
+  topk = { 'x native', 'k, axis = -1, largest = true' },
+  pad = { 'x native', 'low, high, mode = 0, value = 0' },
+  pad_back = { 'dy native', 'low, high, mode = 0, shape' },
+  tril = { 'x native', 'diagonal = 0' },
+  triu = { 'x native', 'diagonal = 0' },
   gather = { 'x native, index index', 'axis = -1' },
   scatter = { 'x native, index index, src native', 'axis = -1, reduce = 0' },
 }
