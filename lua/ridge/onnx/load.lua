@@ -6,6 +6,7 @@ local class = require 'ridge.nn'.class
 local dtype = require 'ridge.tensor.dtype'
 local file = require 'ridge.onnx.file'
 local no_grad = require('ridge.tensor.grad').no_grad
+local Module = require 'ridge.nn.module'
 local options = require 'ridge.options'
 local outside = require 'ridge.onnx.outside'
 local prepare = require 'ridge.onnx.prepare'
@@ -69,6 +70,17 @@ local function hold(self, graph, demanded)
   end
 end
 
+-- The error of a node says which one it was.
+local function placed(err)
+  local n = walk.at
+  walk.at = nil
+  if n and blame.is_error(err) and not err.message:find(n:label(), 1, true) then
+    local first, rest = err.message:match '^([^\n]*)(.*)$'
+    err.message = ('%s (%s)%s'):format(first, n:label(), rest)
+  end
+  return err
+end
+
 -- -- Constants ----------------------------------------------------------------------------------
 
 -- Nodes of constants alone are computed now; the others stay.
@@ -79,7 +91,8 @@ local function fold(self, nodes)
     local constant = not (type(n.entry) == 'table' and n.entry.draws)
     for _, name in ipairs(n.reads) do constant = constant and known[name] end
     if constant then
-      walk.walk({ n }, env, known)
+      local ok, err = pcall(walk.walk, { n }, env, known)
+      if not ok then error(placed(err), 0) end
       for _, name in ipairs(n.outputs) do self.fixed[name] = env[name] end
     else
       rest[#rest + 1] = n
@@ -132,7 +145,6 @@ local function values_of(self, graph, given)
 end
 
 function Model:init(model, what, given)
-  require('ridge.nn.module').init(self)
   local graph = prepare.model(model, what)
   self.what, self.opset = what, model.opset
   self.fields, self.held, self.fixed, self.values = {}, {}, {}, {}
@@ -149,7 +161,7 @@ function Model:init(model, what, given)
   end
   self.nodes = fold(self, graph.nodes)
   sweep(self, self.nodes, self.outputs)
-  self.drop = walk.last_uses(self.nodes, self.outputs)
+  walk.last_uses(self.nodes, self.outputs)
   self:eval()
 end
 
@@ -177,23 +189,24 @@ local function check(self, input, x, i)
 end
 
 local function run(self, env, known)
-  walk.walk(self.nodes, env, known, self.drop)
+  walk.walk(self.nodes, env, known)
   local results = {}
   for i, output in ipairs(self.outputs) do results[i] = env[output.name] end
   return results
 end
 
--- The error of a node says which one it was.
-local function placed(err)
-  local n = walk.at
-  walk.at = nil
-  if n and blame.is_error(err) and not err.message:find(n:label(), 1, true) then
-    err.message = err.message:gsub('\n', (' (%s)\n'):format(n:label()):gsub('%%', '%%%%'), 1)
-    if not err.message:find(n:label(), 1, true) then
-      err.message = ('%s (%s)'):format(err.message, n:label())
+--- Convert or move the module, constants with it (nn.Module:to).
+---@param name string 'f32', 'bf16', 'cpu', 'cuda:0' ...
+---@param made table|nil what was converted already
+---@return table self
+function Model:to(name, made)
+  local device = dtype.is_device(name)
+  for key, x in pairs(self.fixed) do
+    if device or dtype.kind[x.dtype] == 'float' and x.dtype ~= 'f64' then
+      self.fixed[key] = no_grad(x.to, x, name)
     end
   end
-  return err
+  return Module.to(self, name, made)
 end
 
 --- Compute the file's outputs.

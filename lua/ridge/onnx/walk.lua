@@ -101,8 +101,7 @@ end
 ---@param nodes table
 ---@param env table tensors by name, filled
 ---@param known table names of what is known beforehand, filled
----@param drop table|nil by node: names that nobody reads behind it
-function M.walk(nodes, env, known, drop)
+function M.walk(nodes, env, known)
   for i = 1, #nodes do
     local n = nodes[i]
     M.at = n
@@ -111,17 +110,16 @@ function M.walk(nodes, env, known, drop)
     else
       compute(n, env, known)
     end
-    for _, name in ipairs(drop and drop[n] or {}) do env[name] = nil end
+    for _, name in ipairs(n.drop or {}) do env[name] = nil end
   end
   M.at = nil
 end
 
---- Which names nobody reads behind a node.
+--- Note in each node which names nobody reads behind it.
 ---@param nodes table
 ---@param outputs table
----@return table lists by node
 function M.last_uses(nodes, outputs)
-  local kept, drop, seen = {}, {}, {}
+  local kept, seen = {}, {}
   for _, output in ipairs(outputs) do kept[output.name] = true end
   for i = #nodes, 1, -1 do
     local n, list = nodes[i], {}
@@ -133,9 +131,8 @@ function M.last_uses(nodes, outputs)
         end
       end
     end
-    drop[n] = list
+    n.drop = list
   end
-  return drop
 end
 
 -- Operators that are computed on sizes: what they are given says a shape where their result does.

@@ -151,6 +151,18 @@ describe('a loaded ONNX file', function()
     same(ridge.graph(net, x):plan()(), m(m(x):relu()), 'twice, as a plan')
   end)
 
+  it('is cloned, and converted with its constants', function()
+    local path, inputs, wanted = case_of 'resize_cubic'
+    local m = ridge.onnx.load(path)
+    all_same({ m:clone()(unpack(inputs)) }, wanted, 'clone')
+    m = module_of({ { 'MatMul', { 'x', 'w' }, { 'h' } },
+      { 'Constant', {}, { 'c' }, { value_float = { type = 'float', value = 3 } } },
+      { 'Mul', { 'h', 'c' }, { 'y' } } }, { { 'x', 'f64', { 'N', 2 } } }, { 'y' },
+      { w = ridge.ones(2, 1) })
+    assert.equal('f64', m:clone():to 'f64'(ridge.ones(1, 2, { dtype = 'f64' })).dtype)
+    assert.equal('bf16', m:to('bf16').fixed.c.dtype)
+  end)
+
   it('takes u8 for bool, and tensors without elements', function()
     local m = module_of({ { 'Not', { 'b' }, { 'n' } }, { 'Where', { 'n', 'x', 'w' }, { 'y' } } },
       { { 'b', 'bool', { 'N' } }, { 'x', 'f32', { 'N' } } }, { 'y' }, { w = ridge.tensor { 9 } })

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- ONNX's activations.
 
+local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
 
 local M = {}
@@ -35,7 +36,7 @@ function M.Celu(n, x)
 end
 
 function M.ThresholdedRelu(n, x)
-  return kit.where(n, x:gt(n:float('alpha', 1)), x, x * 0)
+  return ridge.where(x:gt(n:float('alpha', 1)), x, x * 0)
 end
 
 local function hard_sigmoid(x, alpha, beta)

@@ -3,6 +3,7 @@
 
 local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
+local record = require 'ridge.onnx.ops.record'
 
 local M = {}
 
@@ -57,6 +58,12 @@ end
 
 -- Heads of keys once after the other, as often as there are more of queries: what ONNX's function
 -- of Attention says.
+local function merged(y, flat)
+  if not flat then return y end
+  local s = y.shape
+  return y:transpose(2, 3):reshape(s[1], s[3], s[2] * s[4])
+end
+
 local function repeated(x, times)
   if times == 1 then return x end
   local s = x.shape
@@ -69,7 +76,7 @@ local function bias_of(n, q, keys, mask, filled)
   local time, bias = q.shape[3], nil
   local low = kit.full(-math.huge, {}, q)
   local function hide(shown)
-    local b = kit.where(n, shown, kit.full(0, {}, q), low)
+    local b = ridge.where(shown, kit.full(0, {}, q), low)
     bias = bias and bias + b or b
   end
   if mask then
@@ -103,6 +110,12 @@ function M.Attention(n, q, k, v, mask, past_k, past_v, filled)
   k, v = repeated(k, times), repeated(v, times)
   local scale = n:float('scale', 1 / math.sqrt(q.shape[4]))
   if scale == 0 then scale = 1 / math.sqrt(q.shape[4]) end
+  local causal = n:int('is_causal', 0) == 1
+  local plain = not mask and not filled and n:float('softcap', 0) == 0 and not n:wants(4)
+    and not n:has 'softmax_precision' and record.alike(q, k, v)
+  if plain then
+    return merged(record.attention(q, k, v, scale, causal), flat), present_k, present_v
+  end
   local root = math.sqrt(scale)
   local exact = n:has 'softmax_precision' and kit.TYPES[n:int 'softmax_precision'] or q.dtype
   local scores = (q * root):matmul((k * root):transpose(3, 4))
@@ -119,17 +132,12 @@ function M.Attention(n, q, k, v, mask, past_k, past_v, filled)
     local most = biased:max(4, true)
     local none = most:eq(-math.huge)
     local soft = biased:to(exact):softmax(4):to(q.dtype)
-    weights = kit.where(n, none, kit.full(0, {}, q), soft)
+    weights = ridge.where(none, kit.full(0, {}, q), soft)
   else
     weights = biased:to(exact):softmax(4):to(q.dtype)
   end
   if mode == 3 then seen = weights end
-  local y = weights:matmul(v)
-  if flat then
-    local s = y.shape
-    y = y:transpose(2, 3):reshape(s[1], s[3], s[2] * s[4])
-  end
-  return y, present_k, present_v, seen
+  return merged(weights:matmul(v), flat), present_k, present_v, seen
 end
 
 return M

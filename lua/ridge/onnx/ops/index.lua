@@ -56,7 +56,7 @@ M.OneHot = { reads = { 2 }, run = function(n, index, depth, values)
   local at = index:to 'i64':reshape(wide)
   at = at + at:lt(0):to 'i64' * depth
   local hot = at:eq(kit.counting(depth):reshape(shape))
-  return kit.where(n, hot, values:select(1, 2), values:select(1, 1))
+  return ridge.where(hot, values:select(1, 2), values:select(1, 1))
 end }
 
 M.Compress = { reads = { 2 }, run = function(n, x, condition)

@@ -122,22 +122,6 @@ function M.trunc(x)
   return x:sign() * x:abs():floor()
 end
 
---- Elements of a where the condition holds, else of b; exact, whatever stands in the other one.
----@param n table node
----@param c Tensor bool
----@param a Tensor
----@param b Tensor
----@return Tensor
-function M.where(n, c, a, b)
-  if M.has 'where' then return ridge.where(c, a, b) end
-  local shape = M.broadcast(n, c.shape, M.broadcast(n, a.shape, b.shape))
-  local count = M.product(shape)
-  if count == 0 then return ridge.zeros(shape, { dtype = a.dtype }) end
-  local both = ridge.concat { a:expand(shape):reshape(-1), b:expand(shape):reshape(-1) }
-  local at = M.counting(count)
-  return both:take(at + (c:expand(shape):reshape(-1):eq(0)):to 'i64' * count):reshape(shape)
-end
-
 --- 0, 1 ... n - 1 as i64.
 ---@param n number
 ---@param first number|nil

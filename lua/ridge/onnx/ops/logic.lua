@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- ONNX's comparisons, logic and choices.
 
+local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
 
 local M = {}
@@ -24,7 +25,7 @@ function M.IsInf(n, x)
   return down and x:eq(-math.huge) or x:ne(x):minimum(x:eq(x))
 end
 
-function M.Where(n, c, x, y) return kit.where(n, c, x, y) end
+function M.Where(_, c, x, y) return ridge.where(c, x, y) end
 
 local function bits(name, method)
   if kit.has(method) then M[name] = function(_, x, y) return x[method](x, y) end end

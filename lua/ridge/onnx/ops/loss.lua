@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- ONNX's losses.
 
+local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
 
 local M = {}
@@ -25,7 +26,7 @@ local function chosen(n, x, target, weight)
   if kept then
     share = share and share * kept:to(x.dtype) or kept:to(x.dtype)
     -- what is left out may be infinite
-    loss = kit.where(n, kept:ne(0), loss, kit.full(0, {}, loss))
+    loss = ridge.where(kept:ne(0), loss, kit.full(0, {}, loss))
   end
   if share then loss = loss * share end
   local out = { shape[1] }

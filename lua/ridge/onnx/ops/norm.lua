@@ -2,6 +2,7 @@
 --- ONNX's normalisations.
 
 local kit = require 'ridge.onnx.ops.kit'
+local record = require 'ridge.onnx.ops.record'
 local window = require 'ridge.onnx.ops.window'
 
 local M = {}
@@ -26,6 +27,9 @@ function M.BatchNormalization(n, x, weight, bias, mean, var)
   local eps, rank = n:float('epsilon', 1e-5), x.ndim
   local z = f32(x)
   if n:int('training_mode', 0) == 0 and not (n.opset < 14 and n:wants(2)) then
+    if rank >= 2 and record.alike(x, weight, bias, mean, var) then
+      return record.batch_norm(x, weight, bias, mean, var, eps)
+    end
     local a = f32(weight) * (f32(var) + eps):rsqrt()
     local b = f32(bias) - f32(mean) * a
     return (z * kit.along(a, 2, rank) + kit.along(b, 2, rank)):to(x.dtype)
@@ -44,8 +48,18 @@ function M.InstanceNormalization(n, x, weight, bias)
   return y * kit.along(weight, 2, x.ndim) + kit.along(bias, 2, x.ndim)
 end
 
+-- Is it over the last axis, with a number for each of its elements?
+local function is_row(x, axis, weight, bias)
+  return axis == x.ndim and weight.ndim == 1 and weight.count == x.shape[axis]
+    and (not bias or bias.ndim == 1 and bias.count == x.shape[axis])
+    and record.alike(x, weight, bias)
+end
+
 function M.LayerNormalization(n, x, weight, bias)
   local axis = kit.axis(n, n:int('axis', -1), x.ndim)
+  if is_row(x, axis, weight, bias) and not n:wants(2) and not n:wants(3) then
+    return record.layer_norm(x, weight, bias, n:float('epsilon', 1e-5), false)
+  end
   local y, mean, scale = normal(f32(x), axes_from(axis, x.ndim), n:float('epsilon', 1e-5))
   y = y:to(x.dtype) * weight
   if bias then y = y + bias end
@@ -54,6 +68,9 @@ end
 
 function M.RMSNormalization(n, x, weight)
   local axis = kit.axis(n, n:int('axis', -1), x.ndim)
+  if is_row(x, axis, weight) then
+    return record.layer_norm(x, weight, nil, n:float('epsilon', 1e-5), true)
+  end
   local z = f32(x)
   local scale = (z:square():mean(axes_from(axis, x.ndim), true) + n:float('epsilon', 1e-5))
     :sqrt():reciprocal()
@@ -62,6 +79,9 @@ end
 
 function M.GroupNormalization(n, x, weight, bias)
   local groups, eps = n:int 'num_groups', n:float('epsilon', 1e-5)
+  if n.opset >= 21 and x.ndim >= 3 and record.alike(x, weight, bias) then
+    return record.group_norm(x, weight, bias, groups, eps)
+  end
   local z = f32(x)
   local y = normal(z:reshape(x.shape[1], groups, -1), { 3 }, eps)
   if n.opset < 21 then -- a number for each group

@@ -105,8 +105,8 @@ function M.MaxPool(n, x)
       best, index = part, parts[cell]
     else
       local more = part:gt(best)
-      best = kit.where(n, more, part, best)
-      index = kit.where(n, more, parts[cell], index)
+      best = ridge.where(more, part, best)
+      index = ridge.where(more, parts[cell], index)
     end
   end)
   return best, index

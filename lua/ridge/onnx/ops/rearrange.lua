@@ -184,7 +184,7 @@ M.Trilu = { reads = { 2 }, run = function(n, x, k)
   local row = kit.counting(rows):reshape(rows, 1) + k
   local column = kit.counting(columns):reshape(1, columns)
   local stays = n:int('upper', 1) == 1 and column:ge(row) or column:le(row)
-  return kit.where(n, stays, x, kit.full(0, {}, x))
+  return ridge.where(stays, x, kit.full(0, {}, x))
 end }
 
 -- The first of a sequence in reverse order, of a length for each.

@@ -3,6 +3,7 @@
 
 local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
+local record = require 'ridge.onnx.ops.record'
 
 local M = {}
 
@@ -94,13 +95,43 @@ local function run(cell, c, x, w, wb, h, extra, backward)
     local here = new
     if c.lengths then -- behind a sequence's end its state stays, and what it gives is nothing
       local on = c.lengths:gt(t - 1)
-      new, here = kit.where(c.node, on, new, h), kit.where(c.node, on, new, new * 0)
-      if new_extra then new_extra = kit.where(c.node, on, new_extra, extra) end
+      new, here = ridge.where(on, new, h), ridge.where(on, new, new * 0)
+      if new_extra then new_extra = ridge.where(on, new_extra, extra) end
     end
     h, extra = new, new_extra
     list[t] = here:unsqueeze(1)
   end
   return ridge.concat(list, 1), h, extra
+end
+
+-- ONNX's gates in ridge's order: i o f c to i f c o, z r h to r z h.
+local ORDER = { LSTM = { 1, 3, 4, 2 }, GRU = { 2, 1, 3 } }
+
+local function in_order(kind, x, size)
+  local list = {}
+  for i, gate in ipairs(ORDER[kind]) do list[i] = x:narrow(1, (gate - 1) * size + 1, size) end
+  return ridge.concat(list, 1)
+end
+
+-- Is it a layer that ridge has?
+local function is_own(kind, n, cell, x, given)
+  if kind == 'GRU' and n:int('linear_before_reset', 0) == 0 or kind == 'RNN' then return false end
+  for i, name in ipairs(n:strings 'activations' or {}) do
+    if name ~= cell.acts[(i - 1) % #cell.acts + 1] then return false end
+  end
+  return not given.lengths and not given.peep and not n:has 'clip' and x.shape[1] > 0
+    and n:int('input_forget', 0) == 0 and record.alike(x)
+end
+
+local function own(kind, x, w, r, b, h, c, size, backwards)
+  local gates = CELLS[kind].gates
+  local function bias(k)
+    return b and in_order(kind, b:narrow(1, k * gates * size + 1, gates * size), size)
+  end
+  local y, last, last_c = record.recurrent(kind, x:transpose(1, 2), h:unsqueeze(1),
+    c and c:unsqueeze(1), in_order(kind, w, size), bias(0), in_order(kind, r, size), bias(1),
+    backwards)
+  return y:transpose(1, 2), last:select(1, 1), last_c and last_c:select(1, 1)
 end
 
 local function layer(kind, n, x, w, r, b, lengths, h0, c0, peep)
@@ -117,7 +148,7 @@ local function layer(kind, n, x, w, r, b, lengths, h0, c0, peep)
   for d = 1, directions do
     local bias = b and b:select(1, d)
     local zero = kit.full(0, { batch, size }, x)
-    local c = { node = n, size = size, act = acts[d], r = r:select(1, d):t(),
+    local c = { size = size, act = acts[d], r = r:select(1, d):t(),
       rb = bias and bias:narrow(1, cell.gates * size + 1, cell.gates * size)
         or kit.full(0, { cell.gates * size }, x),
       clip = function(v) return most and v:minimum(most):maximum(-most) or v end,
@@ -127,10 +158,16 @@ local function layer(kind, n, x, w, r, b, lengths, h0, c0, peep)
       c.peep = {}
       for k = 1, 3 do c.peep[k] = peep:select(1, d):narrow(1, (k - 1) * size + 1, size) end
     end
-    ys[d], hs[d], cs[d] = run(cell, c, x, w:select(1, d),
-      bias and bias:narrow(1, 1, cell.gates * size) or 0, h0 and h0:select(1, d) or zero,
-      kind == 'LSTM' and (c0 and c0:select(1, d) or zero) or nil,
-      direction == 'reverse' or d == 2)
+    local h, c1 = h0 and h0:select(1, d) or zero,
+      kind == 'LSTM' and (c0 and c0:select(1, d) or zero) or nil
+    local backwards = direction == 'reverse' or d == 2
+    if is_own(kind, n, cell, x, { lengths = lengths, peep = peep }) then
+      ys[d], hs[d], cs[d] = own(kind, x, w:select(1, d), r:select(1, d), bias, h, c1, size,
+        backwards)
+    else
+      ys[d], hs[d], cs[d] = run(cell, c, x, w:select(1, d),
+        bias and bias:narrow(1, 1, cell.gates * size) or 0, h, c1, backwards)
+    end
     ys[d], hs[d] = ys[d]:unsqueeze(2), hs[d]:unsqueeze(1)
     cs[d] = cs[d] and cs[d]:unsqueeze(1)
   end

@@ -62,23 +62,19 @@ local function weights_of(o, ratio, scale)
   return list, first
 end
 
--- One row of the matrix.
-local function row_of(o, a, x)
-  local row = {}
-  for i = 1, a.size do row[i] = 0 end
+-- The neighbours of a place, as numbers in the axis, and their weights; one beyond the border is
+-- the last one before it.
+local function neighbours(o, a, x)
   local base = math.ceil(x) - 1
   local list, first = weights_of(o, x - base, a.scale)
-  local sum = 0
-  for k, w in ipairs(list) do
+  local places, sum = {}, 0
+  for k = 1, #list do
     local at = base + first + k - 1
-    if at >= 0 and at < a.size then sum = sum + w end
-    if not (o.exclude and (at < 0 or at >= a.size)) then
-      at = math.min(math.max(at, 0), a.size - 1) + 1
-      row[at] = row[at] + w
-    end
+    if o.exclude and (at < 0 or at >= a.size) then list[k] = 0 end
+    places[k], sum = math.min(math.max(at, 0), a.size - 1), sum + list[k]
   end
-  for i = 1, o.exclude and a.size or 0 do row[i] = row[i] / sum end
-  return row
+  for k = 1, o.exclude and #list or 0 do list[k] = list[k] / sum end
+  return places, list
 end
 
 -- -- One axis -----------------------------------------------------------------------------------
@@ -87,7 +83,32 @@ local function constant(list, name)
   return outside.call(ridge.tensor, list, { dtype = name })
 end
 
--- Numbers with a point are computed with in f32 at least.
+local FEW = 4 -- neighbours of which each is gathered; more are a product with a matrix
+
+-- Weighted sums of neighbours: rows are { places, weights }.
+local function blended(x, axis, a, rows)
+  local taps = #rows[1][1]
+  if taps > FEW then
+    local matrix = {}
+    for i, row in ipairs(rows) do
+      matrix[i] = {}
+      for k = 1, a.size do matrix[i][k] = 0 end
+      for k, at in ipairs(row[1]) do matrix[i][at + 1] = matrix[i][at + 1] + row[2][k] end
+    end
+    matrix = constant(matrix, x.dtype)
+    return x:transpose(axis, x.ndim):matmul(matrix:t()):transpose(axis, x.ndim)
+  end
+  local y
+  for k = 1, taps do
+    local places, weights = {}, {}
+    for i, row in ipairs(rows) do places[i], weights[i] = row[1][k], row[2][k] end
+    local part = kit.rows(x, axis, constant(places, 'i64'))
+      * kit.along(constant(weights, x.dtype), axis, x.ndim)
+    y = y and y + part or part
+  end
+  return y
+end
+
 local function resized(x, axis, a, o)
   local rows, places, beyond, any = {}, {}, {}, false
   local where = COORDINATES[o.coordinates]
@@ -99,15 +120,16 @@ local function resized(x, axis, a, o)
       places[i + 1] = out and 0
         or math.min(math.max(NEAREST[o.nearest](at), 0), a.size - 1)
     else
-      rows[i + 1] = row_of(o, a, out and 0 or at)
+      rows[i + 1] = { neighbours(o, a, out and 0 or at) }
     end
   end
   local y
-  if o.mode == 'nearest' then
+  if a.out == 0 then
+    y = x:narrow(axis, 1, 0)
+  elseif o.mode == 'nearest' then
     y = kit.rows(x, axis, constant(places, 'i64'))
   else
-    local matrix = constant(rows, x.dtype)
-    y = x:transpose(axis, x.ndim):matmul(matrix:t()):transpose(axis, x.ndim)
+    y = blended(x, axis, a, rows)
   end
   if not any then return y end
   local out = kit.along(constant(beyond, y.dtype), axis, y.ndim)

@@ -9,60 +9,66 @@ local M = {}
 
 -- -- Scatter ------------------------------------------------------------------------------------
 
-if kit.has 'scatter' then
-  local function elements(n, x, index, updates)
-    local axis = kit.axis(n, n:int('axis', 0), x.ndim)
-    return x:scatter(axis, kit.positions(index, x.shape[axis]), updates,
-      { reduce = n:string('reduction', 'none') })
-  end
-  M.ScatterElements, M.Scatter = elements, elements
-
-  function M.ScatterND(n, x, index, updates)
-    local depth, at = index.shape[index.ndim], {}
-    for k = 1, depth do
-      at[k] = kit.positions(index:narrow(-1, k, 1), x.shape[k])
-    end
-    return x:scatter_nd(depth == 1 and at[1] or ridge.concat(at, -1), updates,
-      { reduce = n:string('reduction', 'none') })
-  end
-
-  -- Rows of a cache, from a place on for each batch.
-  function M.TensorScatter(n, x, update, places)
-    local axis = kit.axis(n, n:int('axis', -2), x.ndim)
-    local size, length = x.shape[axis], update.shape[axis]
-    local shape, batch = {}, {}
-    for i = 1, x.ndim do
-      shape[i], batch[i] = i == axis and length or 1, i == 1 and x.shape[1] or 1
-    end
-    local at = kit.counting(length):reshape(shape)
-    if places then at = at + places:to 'i64':reshape(batch) end
-    if n:string('mode', 'linear') == 'circular' then
-      at = at - (at:to 'f64' / size):floor():to 'i64' * size
-    end
-    return x:scatter(axis, at:expand(update.shape):contiguous(), update)
-  end
-
-  M.MaxUnpool = { reads = { 3 }, run = function(n, x, index, wanted)
-    local rank, kernel = x.ndim - 2, n:ints 'kernel_shape'
-    local strides, pads = n:ints 'strides' or {}, n:ints 'pads' or {}
-    local shape = { x.shape[1], x.shape[2] }
-    for i = 1, rank do
-      shape[2 + i] = (x.shape[2 + i] - 1) * (strides[i] or 1) + kernel[i] - (pads[i] or 0)
-        - (pads[i + rank] or 0)
-    end
-    local y = kit.full(0, { kit.product(shape) }, x)
-      :scatter(1, index:to 'i64':reshape(-1), x:reshape(-1)):reshape(shape)
-    for i = 1, wanted and x.ndim or 0 do
-      local rest = wanted[i] - y.shape[i]
-      if rest > 0 then
-        local more = y.shape
-        more[i] = rest
-        y = ridge.concat({ y, kit.full(0, more, y) }, i)
-      end
-    end
-    return y
-  end }
+local function elements(n, x, index, updates)
+  local axis = kit.axis(n, n:int('axis', 0), x.ndim)
+  return x:scatter(axis, kit.positions(index, x.shape[axis]), updates,
+    { reduce = n:string('reduction', 'none') })
 end
+M.ScatterElements, M.Scatter = elements, elements
+
+function M.ScatterND(n, x, index, updates)
+  local depth, at = index.shape[index.ndim], {}
+  for k = 1, depth do
+    at[k] = kit.positions(index:narrow(-1, k, 1), x.shape[k])
+  end
+  return x:scatter_nd(depth == 1 and at[1] or ridge.concat(at, -1), updates,
+    { reduce = n:string('reduction', 'none') })
+end
+
+-- Rows of a cache, from a place on for each batch.
+function M.TensorScatter(n, x, update, places)
+  local axis = kit.axis(n, n:int('axis', -2), x.ndim)
+  local size, length = x.shape[axis], update.shape[axis]
+  local shape, batch = {}, {}
+  for i = 1, x.ndim do
+    shape[i], batch[i] = i == axis and length or 1, i == 1 and x.shape[1] or 1
+  end
+  local at = kit.counting(length):reshape(shape)
+  if places then at = at + places:to 'i64':reshape(batch) end
+  if n:string('mode', 'linear') == 'circular' then
+    at = at - (at:to 'f64' / size):floor():to 'i64' * size
+  end
+  return x:scatter(axis, at:expand(update.shape):contiguous(), update)
+end
+
+M.MaxUnpool = { reads = { 3 }, run = function(n, x, index, wanted)
+  local rank, kernel = x.ndim - 2, n:ints 'kernel_shape'
+  local strides, pads = n:ints 'strides' or {}, n:ints 'pads' or {}
+  local shape = { x.shape[1], x.shape[2] }
+  for i = 1, rank do
+    shape[2 + i] = (x.shape[2 + i] - 1) * (strides[i] or 1) + kernel[i] - (pads[i] or 0)
+      - (pads[i + rank] or 0)
+  end
+  local y = kit.full(0, { kit.product(shape) }, x)
+    :scatter(1, index:to 'i64':reshape(-1), x:reshape(-1)):reshape(shape)
+  for i = 1, wanted and x.ndim or 0 do
+    local rest = wanted[i] - y.shape[i]
+    if rest > 0 then
+      local more = y.shape
+      more[i] = rest
+      y = ridge.concat({ y, kit.full(0, more, y) }, i)
+    end
+  end
+  return y
+end }
+
+-- -- Sorted -------------------------------------------------------------------------------------
+
+M.TopK = { reads = { 2 }, run = function(n, x, k)
+  local axis = kit.axis(n, n:int('axis', -1), x.ndim)
+  return x:topk(n.opset < 10 and n:int 'k' or k[1], axis,
+    { largest = n:int('largest', 1) == 1, sorted = n:int('sorted', 1) == 1 })
+end }
 
 -- -- Different ones -----------------------------------------------------------------------------
 

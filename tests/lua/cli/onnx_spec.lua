@@ -1,0 +1,39 @@
+-- SPDX-License-Identifier: MIT
+-- `ridge onnx`: what it says of files, and its status.
+local FOLDER = 'tests/fixtures/onnx/ops/'
+
+local function said(words)
+  local pipe = assert(io.popen('./ridge onnx ' .. words .. ' 2>&1; echo "status $?"'))
+  local text = pipe:read '*a'
+  pipe:close()
+  return text
+end
+
+describe('ridge onnx', function()
+  it('shows what is in a file', function()
+    local text = said('show ' .. FOLDER .. 'flatten_by_shape.onnx')
+    assert.matches('IR 8, opset 17, written by ridge', text, 1, true)
+    assert.matches('input    x  f32[N,3,4]', text, 1, true)
+    assert.matches('6 nodes\n     1  Concat\n     1  Gather\n', text)
+    assert.matches('status 0', text, 1, true)
+  end)
+
+  it('checks that it gives the same as a plan', function()
+    local text = said('check ' .. FOLDER .. 'flatten_by_shape.onnx --size N=3')
+    assert.matches('ok: 6 nodes; called and as a plan it gives the same', text, 1, true)
+    assert.matches('status 0', text, 1, true)
+  end)
+
+  it('runs it', function()
+    local text = said('run ' .. FOLDER .. 'flatten_by_shape.onnx --size N=5 --times 3')
+    assert.matches('y: f32[5,2], from', text, 1, true)
+    assert.matches('\n3 runs: median [%d.]+ ms', text)
+  end)
+
+  it('refuses what is no file of ONNX, and what it does not know', function()
+    assert.matches('README.md: .-status 1', said 'check README.md')
+    assert.matches('known: show, check, run', said 'shew README.md', 1, true)
+    assert.matches("%-%-size is NAME=NUMBER, got 'N'", said('run ' .. FOLDER
+      .. 'softmax.onnx --size N'))
+  end)
+end)
