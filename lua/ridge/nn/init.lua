@@ -21,6 +21,7 @@ local LATE = {}
 for part, names in pairs {
   sketched = { 'SKLinear', 'break_even', 'round_for_tensor_cores' },
   image = { 'Conv2d', 'MaxPool2d', 'AvgPool2d', 'Flatten' },
+  image_transposed = { 'ConvTranspose2d' },
   loss = { 'cross_entropy', 'distillation_loss', 'bce_with_logits', 'mse_loss', 'l1_loss',
            'huber_loss',
            'CrossEntropyLoss', 'BCEWithLogitsLoss', 'MSELoss', 'L1Loss', 'HuberLoss' },

@@ -17,6 +17,8 @@ local image = require 'ridge.tensor.image'
 local choose = require 'ridge.tensor.choose'
 local arrange = require 'ridge.tensor.arrange'
 local indexing = require 'ridge.tensor.indexing'
+local windows = require 'ridge.tensor.windows'
+local pools = require 'ridge.tensor.pools'
 local pieces = require 'ridge.tensor.pieces'
 local summary = require 'ridge.show.summary'
 
@@ -24,7 +26,8 @@ local M = {}
 
 local methods, docs = {}, {}
 local surplus = require('ridge.tensor.elementwise').surplus
-for _, source in ipairs { ops, view, grad, image, choose, indexing, arrange } do
+for _, source in ipairs { ops, view, grad, image, choose, indexing, arrange, windows,
+  pools } do
   for name, f in pairs(source.methods) do methods[name] = f end
   for name, doc in pairs(source.docs) do docs[name] = doc end
 end

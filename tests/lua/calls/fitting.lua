@@ -276,6 +276,12 @@ M.METHODS = {
   ['tensor:index_select'] = 'F(a, b), 2, I(b, c)',
   ['tensor:gather_nd'] = 'F(a, a, b), I(a, c, one { 1, 2 })',
   ['tensor:scatter_nd'] = 'ridge.randn(a, b), I(a, c, 1), ridge.randn(c, b)',
+  ['tensor:conv'] = 'F(2, a, 5 + b), F(d, a, 3), { padding = one { 0, 1 }, stride = c }',
+  ['tensor:conv_transpose'] = 'F(1, a, 3, c), F(a, b, 2, 3), { stride = d }',
+  ['tensor:max_pool'] = 'F(1, a, 4 + b), one { 2, 3 }, { ceil_mode = often(50) }',
+  ['tensor:avg_pool'] = 'F(1, a, 4 + b), one { 2, 3 }, { ceil_mode = often(50) }',
+  ['tensor:lp_pool'] = 'F(1, a, 4 + b), one { 2, 3 }, { p = one { 1, 2, 3 } }',
+  ['nn.ConvTranspose2d ()'] = 'ridge.nn.ConvTranspose2d(a, b, 2, { stride = 2 }), F(2, a, c, d)',
   ['tensor:sort'] = 'F(a, b), one { 1, 2 }, { descending = often(50) }',
   ['tensor:topk'] = 'F(a, b), one { 0, 1 }, 2, { largest = often(50) }',
   ['tensor:pad'] = 'F(a, b), { { c, -1 }, d }, { mode = one { "constant", "reflect", "edge", '
