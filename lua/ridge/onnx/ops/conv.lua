@@ -13,25 +13,11 @@ function M.Conv(n, x, w, bias)
   local rank = x.ndim - 2
   local strides, dilations = each(n, 'strides', rank, 1), each(n, 'dilations', rank, 1)
   local before, after = window.padding(n, spatial(x), spatial(w), strides, dilations)
-  return window.conv(n, x, w, bias, { strides = strides, dilations = dilations,
-    before = before, after = after, groups = n:int('group', 1) })
+  return x:conv(w, { stride = strides, dilation = dilations, bias = bias,
+    padding = window.pairs(before, after), groups = n:int('group', 1) })
 end
 
 -- -- Transposed ---------------------------------------------------------------------------------
-
--- Zeros between the elements of an axis.
-local function stretched(x, axis, stride)
-  if stride == 1 or x.shape[axis] <= 1 then return x end
-  local shape, size = x.shape, x.shape[axis]
-  local apart, gaps = {}, {}
-  for i, each_size in ipairs(shape) do
-    apart[#apart + 1], gaps[#gaps + 1] = each_size, each_size
-    if i == axis then apart[#apart + 1], gaps[#gaps + 1] = 1, stride - 1 end
-  end
-  local y = ridge.concat({ x:reshape(apart), kit.full(0, gaps, x) }, axis + 1)
-  shape[axis] = size * stride
-  return y:reshape(shape):narrow(axis, 1, (size - 1) * stride + 1)
-end
 
 -- Paddings of a transposed convolution: given, or what makes the shape that is asked for.
 local function paddings(n, sizes, kernel, o)
@@ -56,36 +42,37 @@ local function paddings(n, sizes, kernel, o)
   return before, after
 end
 
--- As the convolution of the stretched input with the kernel reversed.
 function M.ConvTranspose(n, x, w, bias)
-  local rank, groups = x.ndim - 2, n:int('group', 1)
+  local rank = x.ndim - 2
   local o = { strides = each(n, 'strides', rank, 1), dilations = each(n, 'dilations', rank, 1),
     more = each(n, 'output_padding', rank, 0) }
-  local kernel = spatial(w)
-  local before, after = paddings(n, spatial(x), kernel, o)
-  local inner, outer = w.shape[1], w.shape[2]
-  local shape, order, flat = { groups, inner / groups, outer }, { 1, 3, 2 },
-    { groups * outer, inner / groups }
-  for i, size in ipairs(kernel) do
-    shape[3 + i], order[3 + i], flat[2 + i] = size, 3 + i, size
+  local before, after = paddings(n, spatial(x), spatial(w), o)
+  local front = {}
+  for i = 1, rank do -- a larger result than what is given: zeros around it
+    front[i], before[i] = math.max(-before[i], 0), math.max(before[i], 0)
+    o.more[i], after[i] = o.more[i] + math.max(-after[i], 0), math.max(after[i], 0)
   end
-  local reversed = w:reshape(shape):permute(order):reshape(flat)
-  local pads = { strides = {}, dilations = o.dilations, before = {}, after = {}, groups = groups }
-  for i = 1, rank do
-    reversed = kit.range(reversed, 2 + i, kernel[i] - 1, kernel[i], -1)
-    x = stretched(x, 2 + i, o.strides[i])
-    local reach = (kernel[i] - 1) * o.dilations[i]
-    local low, high = reach - before[i], reach - after[i] + o.more[i]
-    if low < 0 or high < 0 then
-      local size = x.shape[2 + i]
-      x = x:narrow(2 + i, 1 + math.max(-low, 0), size - math.max(-low, 0) - math.max(-high, 0))
-    end
-    pads.strides[i], pads.before[i], pads.after[i] = 1, math.max(low, 0), math.max(high, 0)
-  end
-  return window.conv(n, x:contiguous(), reversed:contiguous(), bias, pads)
+  local y = x:conv_transpose(w, { stride = o.strides, dilation = o.dilations,
+    groups = n:int('group', 1), padding = window.pairs(before, after), output_padding = o.more })
+  for i = 1, rank do y = window.padded(y, 2 + i, front[i], 0) end
+  return bias and y + kit.along(bias, 2, y.ndim) or y
 end
 
 -- -- Columns ------------------------------------------------------------------------------------
+
+-- Zeros between the elements of an axis.
+local function stretched(x, axis, stride)
+  if stride == 1 or x.shape[axis] <= 1 then return x end
+  local shape, size = x.shape, x.shape[axis]
+  local apart, gaps = {}, {}
+  for i, each_size in ipairs(shape) do
+    apart[#apart + 1], gaps[#gaps + 1] = each_size, each_size
+    if i == axis then apart[#apart + 1], gaps[#gaps + 1] = 1, stride - 1 end
+  end
+  local y = ridge.concat({ x:reshape(apart), kit.full(0, gaps, x) }, axis + 1)
+  shape[axis] = size * stride
+  return y:reshape(shape):narrow(axis, 1, (size - 1) * stride + 1)
+end
 
 -- Blocks added up where they lay in an image: each place of the kernel is stretched and shifted.
 M.Col2Im = { reads = { 2, 3 }, run = function(n, x, image, kernel)

@@ -3,7 +3,7 @@
 
 local kit = require 'ridge.onnx.ops.kit'
 local cast = require 'ridge.onnx.ops.cast'
-local window = require 'ridge.onnx.ops.window'
+local Conv = require 'ridge.onnx.ops.conv'.Conv
 
 local M = {}
 
@@ -93,15 +93,6 @@ function M.QLinearMatMul(_, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_z
     or y_zero, y_zero.dtype)
 end
 
-local function conv(n, x, w, bias)
-  local rank = x.ndim - 2
-  local strides = window.each(n, 'strides', rank, 1)
-  local dilations = window.each(n, 'dilations', rank, 1)
-  local before, after = window.padding(n, window.spatial(x), window.spatial(w), strides, dilations)
-  return window.conv(n, x, w, bias, { strides = strides, dilations = dilations, before = before,
-    after = after, groups = n:int('group', 1) })
-end
-
 local function channels(rank)
   return function(zero)
     local shape = { zero.count }
@@ -111,11 +102,11 @@ local function channels(rank)
 end
 
 function M.ConvInteger(n, x, w, x_zero, w_zero)
-  return conv(n, apart(x, x_zero, columns), apart(w, w_zero, channels(w.ndim))):round():to 'i32'
+  return Conv(n, apart(x, x_zero, columns), apart(w, w_zero, channels(w.ndim))):round():to 'i32'
 end
 
 function M.QLinearConv(n, x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias)
-  local y = conv(n, apart(x, x_zero, columns), apart(w, w_zero, channels(w.ndim)),
+  local y = Conv(n, apart(x, x_zero, columns), apart(w, w_zero, channels(w.ndim)),
     bias and bias:to 'f64'):round()
   local factor = x_scale:to 'f64':reshape {} * kit.along(w_scale:to 'f64', 2, y.ndim)
   return quantized(y * factor, y_scale:to 'f64':reshape {}, y_zero:reshape {}, y_zero.dtype)

@@ -11,15 +11,15 @@ local M = {}
 
 local slot, pointer = ref.slot, call.pointer
 
-local now = {} -- what a call is given is there until it has returned: C holds none of it
+M.held = nil -- what a call is given is there until it has returned: C holds none of it
 
 -- One result; tried once more where memory ran out.
 local function one(name, tensors, f, ...)
-  now.tensors = tensors
+  M.held = tensors
   call.settle()
   local st = f(...)
   if st ~= 0 then call.again_as(name, st, f, ...) end
-  now.tensors = nil
+  M.held = nil
   return ref.wrap(slot[0])
 end
 

@@ -76,43 +76,14 @@ function M.padded(x, axis, before, after, value)
   return ridge.concat(list, axis)
 end
 
--- A volume by its planes: a sum of flat convolutions over the kernel's depth.
-local function conv3d(x, w, bias, o)
-  x = M.padded(x, 3, o.before[1], o.after[1])
-  local b, c, depth = x.shape[1], x.shape[2], x.shape[3]
-  local kernel, y = w.shape[3], nil
-  local out = math.floor((depth - o.dilations[1] * (kernel - 1) - 1) / o.strides[1]) + 1
-  for k = 1, kernel do
-    local planes = x:narrow(3, 1 + (k - 1) * o.dilations[1], out, o.strides[1])
-    planes = planes:transpose(2, 3):reshape(b * out, c, x.shape[4], x.shape[5])
-    local part = planes:conv2d(w:select(3, k):contiguous(), {
-      stride = { o.strides[2], o.strides[3] }, dilation = { o.dilations[2], o.dilations[3] },
-      padding = { o.before[2], o.before[3], o.after[2], o.after[3] }, groups = o.groups,
-      bias = k == 1 and bias or nil })
-    y = y and y + part or part
-  end
-  return y:reshape(b, out, y.shape[2], y.shape[3], y.shape[4]):transpose(2, 3)
-end
-
---- Convolve, whatever the number of axes.
----@param n table node
----@param x Tensor
----@param w Tensor
----@param bias Tensor|nil
----@param o table strides, dilations, before, after (lists), groups
----@return Tensor
-function M.conv(n, x, w, bias, o)
-  local rank = x.ndim - 2
-  if rank < 1 or rank > 3 then n:fail('of %d axes; 1, 2 and 3 are computed', rank) end
-  if rank == 3 then return conv3d(x, w, bias, o) end
-  if rank == 1 then
-    return x:unsqueeze(3):conv2d(w:unsqueeze(3), { stride = { 1, o.strides[1] },
-      dilation = { 1, o.dilations[1] }, padding = { 0, o.before[1], 0, o.after[1] },
-      groups = o.groups, bias = bias }):squeeze(3)
-  end
-  return x:conv2d(w, { stride = o.strides, dilation = o.dilations,
-    padding = { o.before[1], o.before[2], o.after[1], o.after[2] }, groups = o.groups,
-    bias = bias })
+--- Paddings of each axis, as ridge takes them.
+---@param before table
+---@param after table
+---@return table
+function M.pairs(before, after)
+  local list = {}
+  for i = 1, #before do list[i] = { before[i], after[i] } end
+  return list
 end
 
 return M
