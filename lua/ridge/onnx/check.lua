@@ -2,12 +2,14 @@
 --- What is true of every graph of an ONNX file: each value is made once, before it is read. Nodes
 --- that stand in another order are put into one that works.
 
+local show = require('ridge.blame').show
+
 local M = {}
 
 -- A node in a sentence.
 local function shown(node, i)
-  return ('node %d (%s%s)'):format(i, node.op,
-    node.name ~= '' and (" '%s'"):format(node.name) or '')
+  return ('node %d (%s%s)'):format(i, node.op:sub(1, 60),
+    node.name ~= '' and ' ' .. show(node.name) or '')
 end
 
 --- The graphs inside a node.
@@ -100,7 +102,7 @@ local function order_nodes(nodes, there, fail)
     for _, name in ipairs(node.outputs) do
       if name ~= '' then
         if maker[name] or rawget(there, name) then
-          fail(("%s makes '%s', which is made already"):format(shown(node, i), name))
+          fail(('%s makes %s, which is made already'):format(shown(node, i), show(name)))
         end
         maker[name] = i
       end
@@ -110,7 +112,7 @@ local function order_nodes(nodes, there, fail)
     reads[i] = M.reads(node)
     for name in pairs(reads[i]) do
       if not maker[name] and not there[name] then
-        fail(("%s reads '%s', which nothing makes"):format(shown(node, i), name))
+        fail(('%s reads %s, which nothing makes'):format(shown(node, i), show(name)))
       end
       in_order = in_order and (made[name] or not maker[name])
     end
@@ -129,20 +131,20 @@ function order_graph(graph, around, fail)
   local there = setmetatable({}, { __index = around })
   for _, v in ipairs(graph.inputs) do
     if v.name == '' then fail 'an input has no name' end
-    if rawget(there, v.name) then fail(("input '%s' is there twice"):format(v.name)) end
+    if rawget(there, v.name) then fail(('input %s is there twice'):format(show(v.name))) end
     there[v.name] = true
   end
   local weights = {}
   for _, list in ipairs { graph.initializers, graph.sparse or {} } do
     for _, t in ipairs(list) do
       if t.name == '' then fail 'an initializer has no name' end
-      if weights[t.name] then fail(("initializer '%s' is there twice"):format(t.name)) end
+      if weights[t.name] then fail(('initializer %s is there twice'):format(show(t.name))) end
       weights[t.name], there[t.name] = true, true -- of an input: its value when none is given
     end
   end
   graph.nodes = order_nodes(graph.nodes, there, fail)
   for _, v in ipairs(graph.outputs) do
-    if not there[v.name] then fail(("output '%s' is made by nothing"):format(v.name)) end
+    if not there[v.name] then fail(('output %s is made by nothing'):format(show(v.name))) end
   end
 end
 
@@ -155,17 +157,17 @@ function M.order(model, fail)
   local known = {}
   for _, f in ipairs(model.functions or {}) do
     local name = ('%s.%s.%s'):format(f.domain, f.name, f.overload or '')
-    if known[name] then fail(("function '%s' is there twice"):format(f.name)) end
+    if known[name] then fail(('function %s is there twice'):format(show(f.name))) end
     known[name] = true
     local there = {}
     for _, input in ipairs(f.inputs) do
-      if there[input] then fail(("function '%s' has '%s' twice"):format(f.name, input)) end
+      if there[input] then fail(('function %s has %s twice'):format(show(f.name), show(input))) end
       there[input] = true
     end
     f.nodes = order_nodes(f.nodes, there, fail)
     for _, output in ipairs(f.outputs) do
       if not there[output] then
-        fail(("output '%s' of function '%s' is made by nothing"):format(output, f.name))
+        fail(('output %s of function %s is made by nothing'):format(show(output), show(f.name)))
       end
     end
   end

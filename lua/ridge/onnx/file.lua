@@ -12,6 +12,7 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local check = require 'ridge.onnx.check'
+require 'ridge.tensor'
 local dtype = require 'ridge.tensor.dtype'
 local fields = require 'ridge.onnx.fields'
 
@@ -32,13 +33,14 @@ local tensor_t = ffi.typeof 'rg_onnx_tensor'
 local map_slot = ffi.new 'rg_map *[1]'
 
 local function wrong(s, text, ...)
-  blame.raise(('%s: %s: %s'):format(s.what, s.path, text:format(...)), 'EFORMAT', s.what)
+  blame.raise(('%s: %s: %s'):format(s.what, s.path, (text:format(...):gsub('%c', ' '))),
+    'EFORMAT', s.what)
 end
 
 -- What C said of a file.
 local function raise(what, path, status)
-  blame.raise(('%s: %s: %s'):format(what, path, ffi.string(C.rg_error_message())),
-    call.code(status), what)
+  blame.raise(('%s: %s: %s'):format(what, path,
+    (ffi.string(C.rg_error_message()):gsub('%c', ' '))), call.code(status), what)
 end
 
 local function must(s, status)
@@ -188,9 +190,9 @@ local function external(t, what)
     file.opened[location] = open
   end
   if t.external.at + t.external.bytes > open.bytes then
-    blame.raise(("%s: %s: tensor '%s' is at bytes %d to %d of %s, which has %d"):format(what,
-      file.path, t.name, t.external.at, t.external.at + t.external.bytes, location, open.bytes),
-      'EFORMAT', what)
+    blame.raise(('%s: %s: tensor %s is at bytes %d to %d of %s, which has %d'):format(what,
+      file.path, blame.show(t.name), t.external.at, t.external.at + t.external.bytes, location,
+      open.bytes), 'EFORMAT', what)
   end
   return open
 end
@@ -217,7 +219,7 @@ function M.tensor(t, what)
     status = C.rg_onnx_tensor_read(file.map._data, file.map._file, t._at, t._bytes, ref.slot)
   end
   if status ~= 0 then
-    blame.raise(("%s: %s: tensor '%s': %s"):format(what, file.path, t.name,
+    blame.raise(('%s: %s: tensor %s: %s'):format(what, file.path, blame.show(t.name),
       (ffi.string(C.rg_error_message()):gsub('^[%w_.]+: ', ''))), call.code(status), what)
   end
   return ref.wrap(ref.slot[0])
@@ -270,20 +272,20 @@ local function make_attribute(s, at, bytes)
   local a = read(s, M_OF.attribute, at, bytes, { name = '' })
   local kind = a.number and ATTRIBUTE[a.number]
   if a.number and a.number ~= 0 and not kind then
-    wrong(s, "attribute '%s' is of type %s, which is none", a.name, tostring(a.number))
+    wrong(s, 'attribute %s is of type %s, which is none', blame.show(a.name), tostring(a.number))
   end
   if not kind and not a.ref then -- files of the first versions: what is there says it
     for _, k in ipairs(ATTRIBUTE) do
       if a[k] ~= nil then kind = k end
     end
-    if not kind then wrong(s, "attribute '%s' has no type and no value", a.name) end
+    if not kind then wrong(s, 'attribute %s has no type and no value', blame.show(a.name)) end
   end
   local value = kind and a[kind]
   if value == nil and not a.ref then
     if kind == 'int' or kind == 'float' then value = 0
     elseif kind == 'string' then value = ''
     elseif kind:find 's$' then value = {}
-    else wrong(s, "attribute '%s' has no %s", a.name, kind) end
+    else wrong(s, 'attribute %s has no %s', blame.show(a.name), kind) end
   end
   return a.name, { type = kind, value = value, ref = a.ref }
 end
@@ -320,7 +322,8 @@ local function attribute_into(key)
     count(s)
     local name, attribute = make_attribute(s, item.at, item.bytes)
     if name == '' or into[key][name] then
-      wrong(s, "byte %d: attribute '%s' is given twice, or has no name", tonumber(item.at), name)
+      wrong(s, 'byte %d: attribute %s is given twice, or has no name', tonumber(item.at),
+        blame.show(name))
     end
     into[key][name] = attribute
   end
