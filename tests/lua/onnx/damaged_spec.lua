@@ -196,7 +196,9 @@ describe('a damaged ONNX file', function()
       outside, folder, folder))
     os.execute(("mkfifo '%s/pipe'"):format(folder))
     put(('x'):rep(16), folder .. '/sub/inner')
-    local function at(location, ...) return wire.model(wire.elsewhere('w', { 4 }, location, ...)) end
+    local function at(location, ...)
+      return wire.model(wire.elsewhere('w', { 4 }, location, ...))
+    end
     assert.is_nil(said(at 'data'))
     assert.is_nil(said(at('data', '0', '16')))
     assert.is_nil(said(at './sub/inner'))
