@@ -4,5 +4,5 @@
 local late = require 'ridge.late'
 
 return late.namespace({}, {
-  load = { 'ridge.onnx.load', 'load' },
+  load = { 'ridge.onnx.load', 'load' }, export = { 'ridge.onnx.export', 'export' },
 }, 'ridge.onnx')
