@@ -116,3 +116,35 @@ rg_status rg_zero_grad(rg_tensor *x, int32_t set)
   t->grad = NULL;
   return RG_OK;
 }
+
+/* Could a tensor be the gradient of what is tracked? */
+static bool is_gradient_of(const track *t, const rg_tensor *x, const rg_tensor *grad)
+{
+  if (t->grad != NULL) {
+    return grad->_device == t->grad->_device && grad->_dtype == t->grad->_dtype &&
+           rg_tensor_bytes(grad) == rg_tensor_bytes(t->grad);
+  }
+  return t->window.width == 0 && grad->_device == x->_device && grad->_dtype == x->_dtype &&
+         rg_tensor_bytes(grad) == rg_storage_root(x->_storage)->bytes;
+}
+
+rg_status rg_grad_exchange(rg_tensor *x, rg_tensor *grad, rg_tensor **before)
+{
+  char text[96];
+  track *t;
+
+  RG_TRY(rg_tensor_check(x, "grad"));
+  if (before == NULL) {
+    return rg_fail(RG_EARG, "grad: before is NULL");
+  }
+  t = (track *)x->_storage->tracking;
+  if (grad != NULL && (t == NULL || !t->leaf || !is_gradient_of(t, x, grad))) {
+    return rg_fail(RG_EARG, "grad: %s has no gradient like this one",
+                   rg_tensor_text(x, text, sizeof(text)));
+  }
+  *before = t != NULL ? t->grad : NULL;
+  if (t != NULL) {
+    t->grad = grad != NULL ? rg_tensor_retain(grad) : NULL;
+  }
+  return RG_OK;
+}

@@ -80,6 +80,28 @@ int32_t rg_record_held(void)
   return n;
 }
 
+/* Does a value lie in memory that was there before? */
+static bool is_outside(const rg_graph *g, const rg_ir_value *v)
+{
+  while (v->was != RG_IR_NONE) {
+    v = rg_ir_value_at(g, v->was);
+  }
+  return v->producer == RG_IR_NONE;
+}
+
+int32_t rg_record_wrote(void)
+{
+  rg_recording *now = rg_recording_now();
+  int32_t n = 0;
+
+  for (int32_t i = 0; now != NULL && i < rg_ir_n_values(now->g); i++) {
+    const rg_ir_value *v = rg_ir_value_at(now->g, i);
+
+    n += !v->removed && v->was != RG_IR_NONE && is_outside(now->g, v);
+  }
+  return n;
+}
+
 rg_status rg_record_kept(void)
 {
   rg_recording *now = rg_recording_now();

@@ -154,6 +154,18 @@ RG_API rg_status rg_grad_of(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 /* Forget x's gradient (set = 0) or fill it with zeros (set = 1: its memory stays). */
 RG_API rg_status rg_zero_grad(rg_tensor *x, int32_t set) RG_CHECK;
 
+/*
+** Let another tensor be x's accumulated gradient: one that was it before, so that a plan which
+** writes there goes on being seen.
+**
+** x        a leaf
+** grad     is held; NULL: none from here on
+** before   the one that was it, which is the caller's; NULL: there was none
+**
+** RG_EARG where x is no leaf, or its gradient is of another type, size or device.
+*/
+RG_API rg_status rg_grad_exchange(rg_tensor *x, rg_tensor *grad, rg_tensor **before) RG_CHECK;
+
 /* Something a recorded call keeps because its gradient reads it. */
 typedef struct rg_saved {
   const char *op;

@@ -158,6 +158,10 @@ RG_API rg_status rg_record_kept(void) RG_CHECK;
 ** before rg_record_kept.  0 where nothing is recorded, too. */
 RG_API int32_t rg_record_held(void);
 
+/* How many writes to what was there before were recorded so far: who calls a function once more
+** that failed in a recording would write again.  0 where nothing is recorded. */
+RG_API int32_t rg_record_wrote(void);
+
 /* x, which is there before what is recorded, is an input of the graph from now on, also where
 ** nothing reads it.  name: NULL for none. */
 RG_API rg_status rg_record_input(const rg_tensor *x, const char *name) RG_CHECK;

@@ -24,6 +24,7 @@ local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local output = require 'ridge.ffi.output'
 local links_of = require 'ridge.graph_links'
+local passes = require 'ridge.graph_passes'
 local schema = require 'ridge.tensor.schema'
 
 local M = {}
@@ -490,92 +491,32 @@ end
 
 -- -- Passes -----------------------------------------------------------------------------------
 
-local EXACTNESS = { [0] = 'exact', 'reassociates', 'changes training' }
+M.pass, M.passes = passes.pass, passes.passes
 
--- Those of the core in their order, then those written in Lua; by name too.
-local passes, by_name = {}, {}
-
-local function add_pass(pass)
-  if not by_name[pass.name] then passes[#passes + 1] = pass.name end
-  by_name[pass.name] = pass
-end
-
-for index = 0, C.rg_pass_count() - 1 do
-  local f = ffi.new 'rg_pass_facts'
-  call.check(C.rg_pass_facts_of(index, f))
-  add_pass { name = ffi.string(f.name), does = ffi.string(f.doc),
-    exactness = EXACTNESS[f.exactness], core = true,
-    run = function(graph) call.check(C.rg_graph_pass(graph._p, index)) end }
-end
-
-local PASS = {
-  exactness = { 'string', choices = { 'exact', 'reassociates', 'changes training' },
-    doc = 'what it does to results: the same bits, the same but for rounding, others' },
-  does = { 'string', doc = 'a line for ridge.graph.passes()' },
-}
-
---- Give a pass a name, for graph:optimize. A name is given anew by giving it again.
----@param name string
----@param f function that edits the graph it is called with
----@param opts table|nil {exactness = 'exact', does = 'a line'}
-function M.pass(name, f, opts)
-  if type(name) ~= 'string' or not blame.callable(f) then
-    blame.raise(('graph.pass: a name and a function are expected, got %s and %s'):format(
-      blame.show(name), blame.show(f)), 'EARG', 'graph')
-  end
-  if by_name[name] and by_name[name].core then
-    blame.raise(("graph.pass: '%s' is a pass of the core"):format(name), 'EARG', 'graph')
-  end
-  opts = options.check(PASS, opts or {}, 'graph.pass')
-  add_pass { name = name, does = opts.does, exactness = opts.exactness, run = f }
-end
-
---- All passes: those of the core in the order in which they are best run, then those in Lua.
----@return table[] passes {name =, exactness =, does =}: exactness is 'exact' (the same bits for
----  every input), 'reassociates' (but for rounding), 'changes training'; nil where nobody said it
--- >> ridge.graph.passes()[1].name
-function M.passes()
-  local list = {}
-  for i, name in ipairs(passes) do
-    local pass = by_name[name]
-    list[i] = { name = name, exactness = pass.exactness, does = pass.does }
-  end
-  return list
-end
-
-local function run(pass, graph)
-  pass.run(graph)
-  if not pass.core then graph:check() end
-end
-
---- A copy on which passes have run, in the order of their names: those of ridge.graph.passes().
---- Where one fails, or leaves something that is no graph, the error says which; this graph stays as
---- it is in any case.
----@param names string[]
+--- A copy on which passes have run, in the order of their names: those of ridge.graph.passes(), or
+--- names that stand for several of them ('operator_fusion'). Where one fails, or leaves something
+--- that is no graph, the error says which; this graph stays as it is in any case.
+---@param names string[]|string a list; or a level: 'standard' is all that keep every bit,
+---  'aggressive' also those that may change rounding
 ---@return table graph
 -- >> ridge.graph(function(x) return x:exp() * 1 end, ridge.ones(2)):optimize {
 -- >>   'arithmetic_identities' }
 function Graph:optimize(names)
   need(self, 'optimize')
-  if type(names) ~= 'table' then
-    blame.raise('graph:optimize: a list of passes is expected, got ' .. blame.show(names), 'EARG',
-      'graph')
-  end
-  local copy = self:copy()
-  for _, name in ipairs(options.list(names, 'graph:optimize') or names) do
-    if not by_name[name] then
-      local near = blame.near(name, passes)
-      blame.raise(('graph:optimize: there is no pass %s%s'):format(blame.show(name),
-        near and (" (did you mean '%s'?)"):format(near) or ''), 'EARG', 'graph')
-    end
-    local ok, err = pcall(run, by_name[name], copy)
-    if not ok then
-      blame.raise(("graph:optimize: pass '%s': %s"):format(name,
-        blame.is_error(err) and err.message or tostring(err)),
-        blame.is_error(err) and err.code or 'EARG', 'graph')
-    end
-  end
-  return copy:copy()
+  return passes.run(self, names)
+end
+
+--- What each pass of graph:optimize did, a row a pass: { pass =, nodes =, nodes_before =, flops =,
+--- flops_before =, bytes =, bytes_before =, same = (the plan behind it gives the bits of the one
+--- before it), difference = (else the largest difference, over the largest number there), why =
+--- (it could not be run, so that nobody knows) }. The graph is run with what its tensors hold, and
+--- what it writes is put back.
+---@return table rows tostring is a table
+-- >> local x = ridge.ones(3)
+-- >> return ridge.graph(function(a) return a:exp() * 1 end, x):optimize 'standard':changes()
+function Graph:changes()
+  need(self, 'changes')
+  return require('ridge.graph_changes').of(self)
 end
 
 require('ridge.types').register('Graph', M.is, {
@@ -588,7 +529,8 @@ require('ridge.types').register('Graph', M.is, {
     check = 'check(): is every invariant true?', same = 'same(other): but for numbers?',
     json = 'json(): as text', save = "save('graph.json')",
     plan = 'plan(): a plan that runs it',
-    optimize = 'optimize{names}: a copy on which passes have run' },
+    optimize = "optimize{names}, or 'standard': a copy on which passes have run",
+    changes = 'changes(): what each pass of optimize did' },
 })
 
 M.lines = require('ridge.lines').lines

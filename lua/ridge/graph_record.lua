@@ -124,7 +124,8 @@ function M.call(slot, made, f, ...)
     end
   end
   run(made, seen, f, ...)
-  made.places, made.replaced = parameters(seen.modules, f, ...), mode.replaced
+  made.modules, made.replaced = seen.modules, mode.replaced
+  made.places = parameters(seen.modules, f, ...)
   if C.rg_record_held() > 0 then ref.settle() end -- else a collection could find nothing
   call.check(C.rg_record_kept())
   held = nil

@@ -38,6 +38,7 @@ local LATE = {
   optim = 'ridge.optim', data = 'ridge.data', graph = 'ridge.graph', device = 'ridge.device',
   onnx = 'ridge.onnx',
   capture = { 'ridge.capture', 'capture' }, used = { 'ridge.graph_record', 'used' },
+  compile = { 'ridge.compile', 'compile' },
   timeline = { 'ridge.timeline', 'record' },
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
   Trainer = { 'ridge.train.trainer', 'Trainer' },

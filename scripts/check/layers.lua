@@ -24,12 +24,12 @@ local LUA_ROWS = {
   { "random", "types", "show", "ring", "ranges", "lines" },
   { "tensor" }, { "fitted", "graph_names" }, { "choices" },
   { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
-  { "graph_plan", "graph_record" }, { "graph" }, { "capture" }, { "init" }, -- above: loaded late
+  { "graph_passes", "graph_plan", "graph_record", "graph_trial" }, { "graph_changes" }, { "graph" },
+  { "capture" }, { "init" }, -- above: loaded late
   { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
-  { "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },
+  { "compile", "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },
   { "bench", "report", "repl", "train" },
-  { "cli" },
-  { "recipes" },
+  { "cli" }, { "recipes" },
 }
 local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",
   norm = "op", collective = "op", step = "op", choice = "op", schema = "op", ir = "graph",

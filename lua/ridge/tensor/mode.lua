@@ -77,6 +77,10 @@ function M.inference(f, ...)
   return state.with(INFERENCE, {}, f, ...)
 end
 
+--- Is ridge.inference on?
+---@return boolean
+function M.infers() return inference ~= nil end
+
 local WATCH = {}
 
 function WATCH.on(entry)

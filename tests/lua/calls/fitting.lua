@@ -154,6 +154,8 @@ M.FUNCTIONS = {
   ['ridge.bench.parse'] = '"linear{8,4}"',
   ['ridge.capture'] = 'function(x) return x:relu() + 1 end, F(a, b)',
   ['ridge.compare'] = '"fit.db", "fit.db"',
+  ['ridge.compile'] = 'function(x) return x:relu() + 1 end, { mode = one { "default", '
+    .. '"reduce-overhead", "auto" }, say = function() end }',
   ['ridge.concat'] = '{ F(a, b), F(a, c), F(a, d) }, 2',
   ['ridge.data.Loader'] = '{ F(7, 3), I(2, 7) }, { batch = one { 1, 2, 3, 7, 8 }, '
     .. 'shuffle = often(50), drop_last = often(50), workers = one { 0, 0, 1, 2 } }',
@@ -357,6 +359,8 @@ M.METHODS = {
   ['tensor:select'] = 'F(a, b), 2, b', ['tensor:unsqueeze'] = 'F(a, b), one { 1, 2, 3 }',
   ['tensor:fill_'] = 'F(a, b):detach(), one { 0, 1, 2 }',
   ['graph:optimize'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a)), {}',
+  ['graph:changes'] = 'ridge.graph(function(x) return x:relu() * 1 end, F(a)):optimize '
+    .. '{ "arithmetic_identities" }',
   ['graph:copy'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a))',
   ['graph:json'] = 'ridge.graph(net(), ridge.ones(2, 3))',
   ['graph:save'] = 'ridge.graph(net(), ridge.ones(2, 3)), "fit.json"',
