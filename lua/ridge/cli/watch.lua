@@ -18,7 +18,8 @@ Anywhere else: a line each time something changed. Only reads; the sweep does no
     ridge watch widths --once                 # one look, and exit
     ridge watch runs/one                      # a run that writes event files: ridge.monitor
 
-Of a run: its step, losses, rate, memory, how busy the machine is, what is left, and its curves.]],
+Of a run: its step, losses, rate, memory, how busy the machine is, what is left, and its curves.
+Where its process is gone, and has told no end (monitor:close() does), that is said: status 1.]],
   rest = 'SWEEP|FOLDER', most = 1,
   { 'x', '', 'column across', short = 'x' },
   { 'y', '', 'column upwards', short = 'y' },
@@ -94,6 +95,7 @@ local function watch_run(run, opt, terminal)
     end
     io.stdout:flush()
     if opt.once or run.over then return 0 end
+    if run.gone then return 1 end
     if require('ridge').stopping() then return 130 end
     sleep(opt.every)
     changed = run:look()

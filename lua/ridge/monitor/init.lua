@@ -26,6 +26,10 @@ local SPEC = {
   say = { 'function', doc = 'called with what cannot be written; it goes to stderr when left out' },
 }
 
+-- A trainer's steps are taken together: not more often, in not more of its time, with not more
+-- losses in the event file than these.
+local FOLLOW_S, SHARE, LOSSES = 0.25, 0.02, 500
+
 local function now() return tonumber(C.rg_clock_ns()) / 1e9 end
 
 --- Begin.
@@ -42,7 +46,7 @@ function Monitor:init(opts)
   self.steps, self.step_s, self.least_s, self.most_s = 0, 0, math.huge, 0
   self.sums, self.evaluations, self.trainer = {}, {}, self.options.trainer
   self.busy, self.counters = usage.read(nil)
-  self.asked = self.began
+  self.asked, self.due = self.began, self.began
   if self.options.tensorboard then
     self.writer = require('ridge.tensorboard').Writer(self.options.tensorboard)
   end
@@ -55,7 +59,7 @@ local function write(self, f, ...)
   if not self.writer then return end
   local ok, err = pcall(f, self.writer, ...)
   if ok then
-    self.failed = nil
+    if self.writer.file.n_waiting == 0 then self.failed = nil end -- else it waits for its write
   elseif blame.is_error(err) and err.code == 'EINTR' then
     error(err, 0)
   else
@@ -94,6 +98,9 @@ local function write_usage(self)
   scalar(self, 'system/memory_mb', memory.stats(self.options.device).live / 2 ^ 20, step)
   scalar(self, 'system/cpu_percent', self.busy.cpu_percent, step)
   scalar(self, 'system/process_percent', self.busy.process_percent, step)
+  for _, what in ipairs { 'celsius', 'clock_mhz' } do
+    scalar(self, 'system/cpu/' .. what, self.busy[what], step)
+  end
   for name, gpu in pairs(self.busy.gpus) do
     for _, what in ipairs { 'percent', 'celsius', 'clock_mhz' } do
       scalar(self, ('system/%s/%s'):format(name, what), gpu[what], step)
@@ -136,17 +143,12 @@ local function checked(metrics, at, what)
   end
 end
 
---- Keep numbers of a step, under any names.
----@param metrics table name to number
----@param at number|nil the step; those taken so far when left out
----@return table self
-function Monitor:record(metrics, at)
-  checked(metrics, at, 'monitor:record')
-  local row = { step = at or self.steps, seconds = now() - self.began }
-  local names = {}
+-- A row of the history, in which numbers of a step are kept.
+local function keep(self, metrics, step)
+  local row = { step = step, seconds = now() - self.began }
   for name, value in pairs(metrics) do
-    row[name], names[#names + 1] = value, name
-    add_to(self.sums, name, value, row.step)
+    row[name] = value
+    add_to(self.sums, name, value, step)
   end
   self.last = self.last + 1
   self.rows[self.last] = row
@@ -154,9 +156,20 @@ function Monitor:record(metrics, at)
     self.rows[self.first] = nil
     self.first = self.first + 1
   end
+  self.at_step = step
+end
+
+--- Keep numbers of a step, under any names.
+---@param metrics table name to number
+---@param at number|nil the step; those taken so far when left out
+---@return table self
+function Monitor:record(metrics, at)
+  checked(metrics, at, 'monitor:record')
+  local step, names = at or self.steps, {}
+  keep(self, metrics, step)
+  for name in pairs(metrics) do names[#names + 1] = name end
   table.sort(names)
-  self.at_step = row.step
-  for _, name in ipairs(names) do scalar(self, name, metrics[name], row.step) end
+  for _, name in ipairs(names) do scalar(self, name, metrics[name], step) end
   look(self)
   return self
 end
@@ -188,27 +201,80 @@ function Monitor:step(f, ...)
   return stepped(self, now(), f(...))
 end
 
+-- The steps of a trainer that were not taken yet and whose losses are known; all losses go into the
+-- history, and of many at once some into the event file.
+local function take(self, trainer)
+  local curve = trainer.curve
+  local from = self.taken and self.taken.of == curve and self.taken.n or 0
+  local before, last = from > 0 and curve[from].seconds or trainer.began_s, from
+  while curve[last + 1] and curve[last + 1].loss do last = last + 1 end
+  local each = math.max(1, math.ceil((last - from) / LOSSES))
+  for i = from + 1, last do
+    local at = curve[i]
+    took(self, at.seconds - before)
+    before = at.seconds
+    keep(self, { training_loss = at.loss }, at.step)
+    if (last - i) % each == 0 then scalar(self, 'training_loss', at.loss, at.step) end
+  end
+  self.taken = { of = curve, n = last }
+  return last > from and curve[last].step or nil
+end
+
+-- How far a trainer is: its epoch, the share of all, rows in a second since this was asked last.
+local function write_progress(self, trainer, step)
+  local running = trainer.running
+  local batches, epochs = running.batches, running.epochs
+  scalar(self, 'epoch', running.epoch, step)
+  scalar(self, 'progress', batches and epochs
+    and math.min(1, (running.epoch - 1 + math.min(1, running.done / batches)) / epochs), step)
+  local at = { epoch = running.epoch, rows = running.rows, s = now() - running.aside_s,
+    of = trainer }
+  local was = self.rated
+  if was and was.of == trainer and was.epoch == at.epoch and at.s > was.s then
+    scalar(self, 'rows_per_s', (at.rows - was.rows) / (at.s - was.s), step)
+  end
+  self.rated = at
+end
+
+--- Look at a trainer between two of its steps: at the losses of those since the last look, how far
+--- it is, and how busy devices are. Not each call looks: a look is a quarter of a second behind the
+--- one before, and takes 2 % of the time at most.
+---@param trainer table in its `fit`
+---@return number s that this took
+function Monitor:follow(trainer)
+  local began = now()
+  if began < self.due then return 0 end
+  self.trainer = trainer
+  local function look_at()
+    local step = take(self, trainer)
+    if step then
+      self.at_step = step
+      write_progress(self, trainer, step)
+    end
+    look(self)
+  end
+  if self.writer then write(self, self.writer.together, look_at) else look_at() end
+  local s = now() - began
+  self.due = began + s + math.max(FOLLOW_S, s / SHARE)
+  return s
+end
+
 --- Take an epoch of a trainer's: the losses and times of its steps, and its row of the history.
 ---@param trainer table
 ---@param row table of Trainer:fit's history
 ---@return table self
 function Monitor:epoch(trainer, row)
   self.trainer = trainer
-  local from = self.taken and self.taken.of == trainer.curve and self.taken.n or 0
-  local before = from > 0 and trainer.curve[from].seconds or trainer.began_s
-  for i = from + 1, #trainer.curve do
-    local at = trainer.curve[i]
-    took(self, at.seconds - before)
-    before = at.seconds
-    self:record({ training_loss = at.loss }, at.step)
+  local function all()
+    take(self, trainer)
+    local step = #trainer.curve > 0 and trainer.curve[#trainer.curve].step or self.steps
+    self:record({ epoch_loss = row.loss, val_loss = row.val_loss, accuracy = row.accuracy,
+      rows_per_s = row.rows_per_s, peak_memory_mb = row.peak_bytes / 2 ^ 20, lr = row.lr }, step)
+    local running = trainer.running
+    scalar(self, 'epoch', row.epoch, step)
+    scalar(self, 'progress', running and running.epochs and row.epoch / running.epochs, step)
   end
-  self.taken = { of = trainer.curve, n = #trainer.curve }
-  local step = #trainer.curve > 0 and trainer.curve[#trainer.curve].step or self.steps
-  self:record({ epoch_loss = row.loss, val_loss = row.val_loss, accuracy = row.accuracy,
-    rows_per_s = row.rows_per_s, peak_memory_mb = row.peak_bytes / 2 ^ 20, lr = row.lr }, step)
-  local running = trainer.running
-  scalar(self, 'epoch', row.epoch, step)
-  scalar(self, 'progress', running and running.epochs and row.epoch / running.epochs, step)
+  if self.writer then write(self, self.writer.together, all) else all() end
   return self
 end
 

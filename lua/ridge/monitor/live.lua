@@ -3,6 +3,8 @@
 --- memory, how busy the machine is, what is left, and its curves.
 
 local chart = require 'ridge.show.chart'
+local clock = require 'ridge.store.clock'
+local colour = require 'ridge.show.colour'
 local columns = require 'ridge.show.columns'
 local plain = require 'ridge.plain'
 local read = require 'ridge.tensorboard.read'
@@ -19,11 +21,13 @@ local CURVES = { 'training_loss', 'loss', 'epoch_loss', 'val_loss', 'accuracy' }
 local HEAD = { progress = true, rows_per_s = true, step_time = true, epoch = true,
   peak_memory_mb = true }
 local MOST_CURVES, CURVE_LINES = 3, 8
-local UNITS = { percent = '%', celsius = 'C', clock_mhz = 'MHz' } -- of what GPUs are
+local SILENT_S = 10 -- since the last value: worth a word
+local UNITS = { percent = '%', celsius = 'C', clock_mhz = 'MHz' } -- of what devices are
 
 --- Look at a run.
 ---@param path string a folder with an event file, or the file
----@return table|nil run nil where there is none
+---@return table|nil run nil where there is none; gone: nobody writes its file any more, and it has
+---  not ended
 function M.open(path)
   local file = read.find(path)
   if not file then return nil end
@@ -41,10 +45,8 @@ local function add(curve, value)
   curve.every = 2 * curve.every
 end
 
---- Read what was added since.
----@return boolean changed
-function Run:look()
-  local n = self.reader:more(function(tag, step, value, at_s)
+local function read_more(self)
+  return self.reader:more(function(tag, step, value, at_s)
     self.began = self.began or at_s
     if tag == '_hparams_/session_end_info' then self.over = true end
     if value == nil then return end
@@ -55,6 +57,27 @@ function Run:look()
     self.last[tag], self.step, self.at = value, math.max(self.step, step), at_s
     if tag == 'progress' and not self.first then self.first = { value = value, at_s = at_s } end
   end)
+end
+
+-- A run that goes on after a break has another file, in the same folder: from here on that one.
+local function follow(self)
+  local path = read.find(self.name)
+  if not path or path == self.reader.path then return false end
+  self.reader:close()
+  self.reader, self.over, self.began, self.first = read.open(path), false, nil, nil
+  return true
+end
+
+--- Read what was added since.
+---@return boolean changed
+function Run:look()
+  -- asked before it is read: a process that writes its last values and ends has not gone too early
+  local gone = self.reader:is_written() == false
+  local n = read_more(self)
+  if n == 0 and (gone or self.over) and follow(self) then
+    gone, n = self.reader:is_written() == false, 1 + read_more(self)
+  end
+  self.gone = gone and not self.over
   return n > 0
 end
 
@@ -74,9 +97,8 @@ function Run:left()
   return (self.at - began) * (1 - p) / (p - from)
 end
 
---- How far it is, in one line.
----@return string
-function Run:text()
+-- How far it is: one thing after the other.
+local function parts_of(self)
   local last, parts = self.last, { ('step %d'):format(self.step) }
   if last.epoch then parts[#parts + 1] = ('epoch %d'):format(last.epoch) end
   if last.progress then parts[#parts + 1] = ('%.0f %%'):format(100 * last.progress) end
@@ -107,12 +129,43 @@ function Run:text()
     if UNITS[what] then parts[#parts + 1] = ('%s %.0f %s'):format(name, last[tag], UNITS[what]) end
   end
   local left = self:left()
+  local silent_s = self.at and clock.now_us() / 1e6 - self.at or 0
   if self.over then
     parts[#parts + 1] = 'ended'
-  elseif left then
-    parts[#parts + 1] = duration(left) .. ' left'
+  elseif self.gone then
+    parts[#parts + 1] = 'its process is gone, and told no end'
+  else
+    if left then parts[#parts + 1] = duration(left) .. ' left' end
+    if silent_s > SILENT_S then
+      parts[#parts + 1] = ('nothing since %s'):format(duration(silent_s))
+    end
   end
-  return plain.line(('%s  %s'):format(self.name, table.concat(parts, ' · ')))
+  for i, part in ipairs(parts) do parts[i] = plain.line(part) end
+  return parts
+end
+
+local BETWEEN = ' · '
+
+--- How far it is, in one line.
+---@return string
+function Run:text()
+  return plain.line(self.name) .. '  ' .. table.concat(parts_of(self), BETWEEN)
+end
+
+-- The same in lines of a terminal: none is cut that is not alone on its line.
+local function wrapped(self, width)
+  local lines, now = {}, columns.cut(plain.line(self.name), width)
+  local between = '  '
+  for _, part in ipairs(parts_of(self)) do
+    if colour.width(now .. between .. part) > width then
+      lines[#lines + 1] = now
+      now, between = '  ' .. columns.cut(part, width - 2), BETWEEN
+    else
+      now, between = now .. between .. part, BETWEEN
+    end
+  end
+  lines[#lines + 1] = now
+  return lines
 end
 
 -- Names of curves, those that a training has first.
@@ -132,14 +185,12 @@ local function names_of(self)
   return names
 end
 
---- The line, and curves below it.
+--- How far it is, and curves below that.
 ---@param size table columns, lines of the terminal
 ---@return table lines
 function Run:screen(size)
-  local lines = {}
-  local head = self:text()
-  lines[1] = columns.cut(head, size.columns)
-  local n = 0
+  local lines, n = wrapped(self, size.columns), 0
+  for i = #lines, math.max(1, size.lines - 1) + 1, -1 do lines[i] = nil end
   for _, name in ipairs(names_of(self)) do
     if n < MOST_CURVES and #lines + CURVE_LINES + 2 <= size.lines and #self.curves[name] > 1 then
       n = n + 1

@@ -6,6 +6,7 @@
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
+local heat = require 'ridge.monitor.heat'
 local library = require 'ridge.ffi.library'
 
 local M = {}
@@ -109,13 +110,15 @@ end
 
 --- How busy all are since the reading before.
 ---@param before table|nil of M.counters
----@return table reading cpu_percent, process_percent, why; gpus: by name { percent, celsius,
----  clock_mhz, why }
+---@return table reading cpu_percent, process_percent, why; celsius, clock_mhz of the processors
+---  where the kernel tells them; gpus: by name { percent, celsius, clock_mhz, why }
 ---@return table|nil counters for the next one
 function M.read(before)
   local after, why = M.counters()
   local out = before and after and M.between(before, after)
     or { why = why and 'unavailable: ' .. why or 'unavailable: nothing was read before' }
+  local warm = heat.read()
+  out.celsius, out.clock_mhz = warm.celsius, warm.clock_mhz
   out.gpus = {}
   for _, gpu in ipairs(gpus()) do
     local state, reading = ffi.new 'rg_device_state', {}

@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 --- A file that grows by whole records: others read it meanwhile. Where one cannot be written, the
 --- file ends behind the record before it, what is missing is kept, and the next write begins with
---- it.
+--- it. It is locked as long as it is written: who reads it is told when its process is gone.
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
+local lock = require 'ridge.store.lock'
 
 ffi.cdef [[
 int rg_events_open(const char *, int, ...) __asm__("open");
@@ -36,6 +37,8 @@ function M.create(path)
   end
   local self = setmetatable({ path = path, fd = fd, size = 0, waiting = {}, n_waiting = 0 }, File)
   self.handle = ffi.gc(ffi.new('int[1]', fd), function(p) C.rg_events_close(p[0]) end)
+  self.lock = lock.open_shared(path)
+  self.lock:try() -- there are file systems without locks
   return self
 end
 
@@ -80,7 +83,16 @@ function File:close()
   if not self.fd then return end
   self:flush()
   C.rg_events_close(ffi.gc(self.handle, nil)[0])
+  self.lock:close()
   self.fd, self.handle = nil, nil
+end
+
+--- Is somebody writing to a file that `create` made?
+---@param path string
+---@return boolean|nil written nil where that cannot be told
+function M.is_written(path)
+  local ok, free = pcall(lock.is_free, path)
+  if ok then return not free end
 end
 
 return M

@@ -262,6 +262,19 @@ function Writer:experiment(params, metrics)
   return add(self, 0, now(), event.experiment(list, metrics, now()))
 end
 
+--- Write what a function adds with one write, behind it: values that belong together.
+---@param f function
+---@param ... any its arguments
+---@return table self
+function Writer:together(f, ...)
+  local buffer = self.options.buffer
+  self.options.buffer = math.huge
+  local ok, err = pcall(f, ...)
+  self.options.buffer = buffer
+  if not ok then error(err, 0) end
+  return self.file.n_waiting > buffer and self:flush() or self
+end
+
 --- The run has ended.
 ---@param ok boolean|nil false: it failed
 ---@param at_s number|nil seconds since 1970; now when left out

@@ -5,6 +5,7 @@
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local crc32c = require 'ridge.tensorboard.crc32c'
+local files = require 'ridge.tensorboard.file'
 
 local M = {}
 
@@ -38,6 +39,13 @@ end
 local function damaged(self)
   blame.raise(('%s is damaged at byte %d: a checksum is wrong'):format(self.path, self.at),
     'EFORMAT')
+end
+
+--- Does its process go on writing it?
+---@return boolean|nil written nil where that cannot be told: of files that ridge did not make
+function Reader:is_written()
+  if not self.path:match('[^/]*$'):find('.ridge.', 1, true) then return nil end
+  return files.is_written(self.path)
 end
 
 -- The next whole record; nil where there is none yet.

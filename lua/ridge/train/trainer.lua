@@ -160,7 +160,7 @@ local function finish(self, group, last, began)
   end
   group.row = { step = self.steps_before + #self.curve + 1,
     loss = read and loss_of(self, group, last.batch) or nil,
-    seconds = self.trained_s + seconds_now() - began }
+    seconds = self.trained_s + seconds_now() - began - self.running.aside_s }
   self.curve[#self.curve + 1] = group.row
   if self.debug then self.debug:after(group.row) end
 end
@@ -194,7 +194,7 @@ local function train(self, loader, epochs)
   local all = type(loader.len) == 'function' and tonumber(loader:len()) or nil
   local began = seconds_now()
   self.running = { sum = 0, weight = 0, not_finite = 0, epoch = self.epoch + 1, epochs = epochs,
-    batches = all, trimmed = 0 }
+    batches = all, trimmed = 0, rows = 0, done = 0, aside_s = 0 }
   self.model:train()
   self.batch:place()
   self.statistics = Running(self.model:parameters())
@@ -212,6 +212,7 @@ local function train(self, loader, epochs)
       self.optimizer:zero_grad { set = o.compile }
     end)
     done, rows = done + 1, rows + n
+    self.running.done, self.running.rows = done, rows
     settle(self, last)
     last = { found = found, rows = n, batch = done, group = group }
     group.batches, group.rows = group.batches + 1, group.rows + n
@@ -221,12 +222,18 @@ local function train(self, loader, epochs)
     if group.batches == group.planned then
       finish(self, group, last, began)
       group = nil
+      if o.monitor then
+        local s = o.monitor:follow(self)
+        -- beside the work: its time is no step's; a device goes on with its own meanwhile
+        if self.batch.device == 'cpu' then self.running.aside_s = self.running.aside_s + s end
+      end
     end
     if o.trim_every and done % o.trim_every == 0 then
       self.running.trimmed = self.running.trimmed + memory.trim(self.batch.device)
     end
     if o.log_every > 0 and done % o.log_every == 0 then
-      self.running.batch, self.running.seconds = done, seconds_now() - began
+      self.running.batch = done
+      self.running.seconds = seconds_now() - began - self.running.aside_s
       self.say(log.batch(self.running))
     end
   end
@@ -234,7 +241,7 @@ local function train(self, loader, epochs)
   if group then finish(self, group, last, began) end -- where the loader does not say how many
   settle(self, last)
   call.check(C.rg_device_wait(dtype.device(self.batch.device, 'Trainer'))) -- the last step as well
-  self.trained_s = self.trained_s + seconds_now() - began
+  self.trained_s = self.trained_s + seconds_now() - began - self.running.aside_s
   return self.running.sum / self.running.weight, rows
 end
 
@@ -483,7 +490,7 @@ function Trainer:fit(loader, opts)
     memory.reset_peak(device)
     local began = tonumber(C.rg_clock_ns())
     local loss, rows = train(self, loader, opts.epochs)
-    local seconds = (tonumber(C.rg_clock_ns()) - began) / 1e9
+    local seconds = (tonumber(C.rg_clock_ns()) - began) / 1e9 - self.running.aside_s
     local row = { epoch = self.epoch + 1, loss = loss, not_finite = self.running.not_finite,
       seconds = seconds, rows_per_s = rows / seconds, lr = self.optimizer:lr(),
       peak_bytes = memory.stats(device).peak + self.batch:plan_bytes() }
