@@ -82,7 +82,7 @@ uint64_t rg_loop_chain(int64_t n);
 
 /* -- Clock ----------------------------------------------------------------- */
 
-/* What n readings in a row, two or more, say of a clock.  at: written over; out: its two numbers. */
+/* What n readings in a row, two or more, say of a clock.  at: written over; out: its numbers. */
 void rg_clock_facts_from(int64_t *at, int32_t n, rg_clock_facts *out);
 
 /* -- Ceilings -------------------------------------------------------------- */

@@ -12,7 +12,8 @@ local ratio = require 'ridge.show.ratio'
 local M = {}
 
 M.summary = 'which of two kinds is faster: ridge ab mlp.lua --a impl=naive --b impl=blocked'
-M.usage = 'ridge ab RECIPE|SWEEP --a impl=naive --b impl=blocked [options] [-- recipe arguments]'
+M.usage = 'ridge ab RECIPE|SWEEP --a impl=naive --b impl=blocked [options] [-- recipe arguments]\n'
+  .. '       ridge ab A.onnx B.onnx [options]'
 
 local SPEC = {
   about = [[
@@ -21,8 +22,14 @@ control. Says of b against a: faster, slower, equal or open.
 
     ridge ab mlp.lua --a impl=naive --b impl=blocked --match batch,width --fail-on 'slower>2%'
 
+Of two ONNX files, or of one and a program that runs it (a worker as scripts/peers/ort_worker.py),
+the plans are compared, on the same drawn inputs.
+
+    ridge ab net.onnx small.onnx --size N=8
+    ridge ab net.onnx --program 'python3 scripts/peers/ort_worker.py net.onnx'
+
 Exit status: 0; 3 when --fail-on holds for a pair; 4 with --strict when a pair is open.]],
-  rest = 'RECIPE|SWEEP [-- recipe arguments]',
+  rest = 'RECIPE|SWEEP [-- recipe arguments], or A.onnx B.onnx',
   { 'a', {}, 'parameters of a: name=value,...' },
   { 'b', {}, 'parameters of b' },
   { 'match', {}, 'parameters in which a pair agrees; all others when left out' },
@@ -37,6 +44,8 @@ Exit status: 0; 3 when --fail-on holds for a pair; 4 with --strict when a pair i
   { 'cold', false, 'write over the caches before every slot' },
   { 'check', true, 'take candidates that compute something else too' },
   { 'tolerance', 0, 'how far results may differ, relative; 0: by their types', min = 0 },
+  { 'size', {}, 'of an ONNX file: sizes that it leaves open, N=8', each = true },
+  { 'program', '', 'instead of B.onnx: words of a program that is timed from outside' },
   { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' },
   { 'keep', true, 'print only, store nothing' },
   { 'as', 'text', 'what is printed', choices = { 'text', 'json' } },
@@ -142,6 +151,7 @@ function M.main(argv)
   end
   local name = table.remove(rest, 1)
   if not name then return fail 'a recipe or a sweep is missing' end
+  if name:find '%.onnx$' then return require('ridge.cli.ab_onnx').run(opt, name, rest) end
   local given, reason = options_of(opt)
   if not given then return fail(reason) end
   local condition, wrong = verdicts.condition(opt.fail_on)

@@ -6,8 +6,8 @@ local plain = require 'ridge.plain'
 
 local M = {}
 
-M.summary = 'what is in an ONNX file, and whether it runs: ridge onnx show net.onnx'
-M.usage = 'ridge onnx show|check|run FILE [--size N=2] [--times 10]'
+M.summary = 'what is in an ONNX file, whether and how fast it runs: ridge onnx show net.onnx'
+M.usage = 'ridge onnx show|check|run|optimize|diff|bench FILE [FILE] [--size N=2]'
 
 local SPEC = {
   about = [[
@@ -15,15 +15,27 @@ show      what wrote it, its inputs, outputs, weights, and its operators with co
 check     read it, load it, call it with drawn inputs and run it as a plan: do both give the same?
           Status 1 where something is wrong
 run       what it makes of drawn inputs, and how long its plan takes
+optimize  write what passes leave of it to -o OUT, checked and compared; status 1 where it differs
+diff      two files on the same inputs: operators, and results by more than --tolerance (status 1)
+bench     sweep over batch and threads; what stands behind -- are options of the recipe `onnx`
 
 Inputs that are real numbers are normal draws, others are 0. A size that the file leaves open is 1
 unless --size names it.
 
     ridge onnx show net.onnx
-    ridge onnx run net.onnx --size batch=8 --times 50]],
-  rest = 'show|check|run FILE', most = 2,
+    ridge onnx run net.onnx --size batch=8 --times 50
+    ridge onnx optimize net.onnx -o small.onnx
+    ridge onnx diff net.onnx small.onnx
+    ridge onnx bench net.onnx -- --batches 1,8 --threads 1,2
+
+How long two files take beside each other says ridge ab a.onnx b.onnx.]],
+  rest = 'show|check|run|optimize|diff|bench FILE [FILE]',
   { 'size', {}, 'sizes that the file leaves open: batch=8', each = true },
   { 'seed', 0, 'of the inputs', integer = true, min = 0 },
+  { 'o', '', 'where optimize writes', writes = 'file', short = 'o' },
+  { 'opset', 17, 'version of the operators that optimize writes', integer = true, min = 13,
+    max = 21 },
+  { 'tolerance', 1e-5, 'how far results of diff may differ, of the largest value', min = 0 },
   { 'times', 10, 'so many runs are timed', integer = true, min = 1, max = 1e6 },
 }
 
@@ -105,23 +117,8 @@ local function sizes_of(opt)
   return sizes
 end
 
--- Drawn inputs of the shapes in the file.
 local function inputs_of(m, opt)
-  local ridge = require 'ridge'
-  local sizes, list = sizes_of(opt), {}
-  ridge.seed(opt.seed)
-  for i, input in ipairs(m.inputs) do
-    local shape = {}
-    for axis, size in ipairs(input.shape or {}) do
-      shape[axis] = type(size) == 'number' and size or sizes[size] or 1
-    end
-    if require('ridge.tensor.dtype').kind[input.type] == 'float' then
-      list[i] = ridge.randn(shape):to(input.type)
-    else
-      list[i] = ridge.zeros(shape, { dtype = input.type })
-    end
-  end
-  return list
+  return require('ridge.onnx.draw').inputs(m, sizes_of(opt), opt.seed)
 end
 
 local function plan_of(m, inputs)
@@ -179,19 +176,45 @@ local function run(path, opt)
     plain.count(ridge.num_threads(), 'thread')))
 end
 
+-- -- The words -----------------------------------------------------------------------------------
+
+local WORDS = { 'show', 'check', 'run', 'optimize', 'diff', 'bench' }
+local KNOWN = {}
+for _, word in ipairs(WORDS) do KNOWN[word] = true end
+
+local function go(opt, what, path, rest)
+  local change = require 'ridge.cli.onnx_change'
+  if what == 'show' then return show(path) end
+  if what == 'check' then return check(path, opt) end
+  if what == 'run' then return run(path, opt) end
+  if what == 'optimize' then return change.optimize(path, opt, sizes_of(opt)) end
+  return change.diff(path, rest[3], opt, sizes_of(opt))
+end
+
 --- Do what the first word says.
 ---@param argv string[]
 ---@return integer status
 function M.main(argv)
+  if argv[1] == 'bench' and argv[2] and not argv[2]:find '^%-' then
+    local words, from = {}, argv[3] == '--' and 4 or 3
+    for i = from, #argv do words[#words + 1] = argv[i] end
+    return require('ridge.cli.onnx_change').bench(argv[2], words)
+  end
   return stored.run('onnx', SPEC, argv, nil, function(opt, rest)
     local what, path = rest[1], rest[2]
-    if what ~= 'show' and what ~= 'check' and what ~= 'run' then
-      return stored.fail('onnx', what and ("there is no '%s'; known: show, check, run"):format(what)
-        or 'which of show, check, run?')
+    if not what then return stored.fail('onnx', 'which of ' .. table.concat(WORDS, ', ') .. '?') end
+    if not KNOWN[what] then
+      return stored.fail('onnx', ("there is no '%s'%s; known: %s"):format(what,
+        require('ridge.near').hint(what, WORDS), table.concat(WORDS, ', ')))
     end
-    if not path then return stored.fail('onnx', 'which file?') end
-    if what == 'show' then return show(path) end
-    return (what == 'check' and check or run)(path, opt)
+    local wanted = what == 'diff' and 3 or 2
+    if #rest < wanted then
+      return stored.fail('onnx', wanted == 3 and 'which files?' or 'which file?')
+    end
+    if #rest > wanted then
+      return stored.fail('onnx', ("'%s' is one file too many"):format(rest[wanted + 1]))
+    end
+    return go(opt, what, path, rest)
   end)
 end
 

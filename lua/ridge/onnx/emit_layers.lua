@@ -39,7 +39,7 @@ local function plus_bias(e, y, bias)
 end
 
 function records.matmul(e, node, names)
-  if node.args.dtype ~= -1 then e:refuse(node, 'its result is of a type of its own') end
+  if node.args.compute ~= -1 then e:refuse(node, 'its result is of a type of its own') end
   local list = same_type(e, node, names)
   return e:node('MatMul', list)
 end

@@ -1,0 +1,62 @@
+-- SPDX-License-Identifier: MIT
+--- Inputs for an ONNX file when nobody has any: drawn numbers in the shapes that it names.
+
+local blame = require 'ridge.blame'
+local dtype = require 'ridge.tensor.dtype'
+local near = require 'ridge.near'
+
+local M = {}
+
+--- The names of the sizes that a loaded file leaves open, in the order of its inputs.
+---@param m table of ridge.onnx.load
+---@return string[] names
+function M.open(m)
+  local names, seen = {}, {}
+  for _, input in ipairs(m.inputs) do
+    for _, size in ipairs(input.shape or {}) do
+      if type(size) == 'string' and not seen[size] then
+        names[#names + 1], seen[size] = size, true
+      end
+    end
+  end
+  return names
+end
+
+local function check_sizes(m, sizes)
+  local names = M.open(m)
+  local known = {}
+  for _, name in ipairs(names) do known[name] = true end
+  for name in pairs(sizes) do
+    if not known[name] then
+      blame.raise(('%s leaves no size %s open%s; it leaves %s'):format(m.path or 'the file',
+        blame.show(name), near.hint(name, names),
+        #names > 0 and table.concat(names, ', ') or 'none'), 'EARG')
+    end
+  end
+end
+
+--- Inputs in the order of the file: numbers of a standard normal distribution, zeros where the type
+--- is whole. A size that nobody names is 1.
+---@param m table of ridge.onnx.load
+---@param sizes table<string, integer>|nil sizes that the file leaves open, by name
+---@param seed integer|nil
+---@return table[] tensors
+function M.inputs(m, sizes, seed)
+  local ridge = require 'ridge'
+  local generator, list = ridge.generator(seed or 0), {}
+  check_sizes(m, sizes or {})
+  for i, input in ipairs(m.inputs) do
+    local shape = {}
+    for axis, size in ipairs(input.shape or {}) do
+      shape[axis] = type(size) == 'number' and size or sizes and sizes[size] or 1
+    end
+    if dtype.kind[input.type] == 'float' then
+      list[i] = ridge.randn(shape, { generator = generator }):to(input.type)
+    else
+      list[i] = ridge.zeros(shape, { dtype = input.type })
+    end
+  end
+  return list
+end
+
+return M
