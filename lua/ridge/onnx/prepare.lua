@@ -103,6 +103,9 @@ local function add_nodes(state, raws, opsets, list, depth)
     local f = state.functions[domain .. ':' .. raw.op]
     if f then
       state.calls = state.calls + 1
+      if state.calls > MOST then
+        blame.raise(('%s: its functions are called more than %d times'):format(state.what, MOST))
+      end
       add_nodes(state, body_of(raw, f, state.calls), f.opset or opsets, list, depth + 1)
     else
       state.nodes = state.nodes + 1

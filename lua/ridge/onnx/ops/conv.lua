@@ -81,6 +81,9 @@ M.Col2Im = { reads = { 2, 3 }, run = function(n, x, image, kernel)
   local pads = n:ints 'pads' or {}
   local batch, cells = x.shape[1], kit.product(kernel)
   local channels, out = x.shape[2] / cells, {}
+  if not (channels >= 1 and channels % 1 == 0) then
+    n:fail('%s holds no blocks of %d elements', x:describe(), cells)
+  end
   for i = 1, rank do
     out[i] = math.floor((image[i] + (pads[i] or 0) + (pads[i + rank] or 0)
       - dilations[i] * (kernel[i] - 1) - 1) / strides[i]) + 1

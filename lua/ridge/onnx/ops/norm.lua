@@ -119,6 +119,7 @@ end }
 -- Each element by those of the channels beside it.
 function M.LRN(n, x)
   local size, channels = n:int 'size', x.shape[2]
+  if size < 1 or x.ndim < 3 then n:fail('size is %d, of %s', size, x:describe()) end
   local before = math.floor((size - 1) / 2)
   local squares, sum = window.padded(x:square(), 2, before, size - 1 - before), nil
   for k = 1, size do

@@ -16,7 +16,9 @@ local function geometry(n, x)
   local rank = x.ndim - 2
   local g = { rank = rank, kernel = n:ints 'kernel_shape', strides = each(n, 'strides', rank, 1),
     dilations = each(n, 'dilations', rank, 1), out = {}, given = {} }
-  if not g.kernel then n:fail 'attribute kernel_shape is missing' end
+  if not g.kernel or #g.kernel ~= rank or rank < 1 then
+    n:fail('attribute kernel_shape is missing, or is not for %s', x:describe())
+  end
   local sizes = spatial(x)
   g.before, g.given = window.padding(n, sizes, g.kernel, g.strides, g.dilations)
   g.after = {}
@@ -28,6 +30,9 @@ local function geometry(n, x)
       if (g.out[i] - 1) * g.strides[i] >= sizes[i] + g.before[i] then g.out[i] = g.out[i] - 1 end
     else
       g.out[i] = math.floor(room) + 1
+    end
+    if g.kernel[i] < 1 or g.out[i] < 1 then
+      n:fail('a window of %d does not fit into %s', g.kernel[i], x:describe())
     end
     local last = (g.out[i] - 1) * g.strides[i] + reach - sizes[i] - g.before[i]
     g.after[i] = math.max(last, 0)

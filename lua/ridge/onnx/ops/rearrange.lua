@@ -18,6 +18,9 @@ M.Split = { reads = { 2 }, run = function(n, x, given)
   local lengths = n.opset < 13 and n:ints 'split' or given
   if not lengths then
     local parts = n.opset >= 18 and n:int('num_outputs', #n.outputs) or #n.outputs
+    if parts < 1 or parts > #n.outputs then
+      n:fail('it has %d outputs, and makes %d', #n.outputs, parts)
+    end
     local each = math.ceil(size / parts)
     lengths = {}
     for i = 1, parts do lengths[i] = math.max(0, math.min(each, size - (i - 1) * each)) end
@@ -92,7 +95,10 @@ local function gathered(x, axis, places)
   return #pieces == 1 and pieces[1] or ridge.concat(pieces, axis)
 end
 
+local MOST = 2 ^ 24 -- elements that are copied from others
+
 --- Pad one axis; a negative amount takes away.
+---@param n table node
 ---@param x Tensor
 ---@param axis number from 1
 ---@param before number
@@ -100,7 +106,7 @@ end
 ---@param mode string
 ---@param value number|Tensor
 ---@return Tensor
-local function padded(x, axis, before, after, mode, value)
+local function padded(n, x, axis, before, after, mode, value)
   if before < 0 or after < 0 then
     local length = x.shape[axis] + math.min(before, 0) + math.min(after, 0)
     x = x:narrow(axis, 1 - math.min(before, 0), math.max(length, 0))
@@ -114,6 +120,9 @@ local function padded(x, axis, before, after, mode, value)
     return ridge.concat(list, axis)
   end
   local size, places = x.shape[axis], {}
+  if not SOURCE[mode] or size == 0 or before + after > MOST then
+    n:fail("%d elements around %s by mode '%s' cannot be had", before + after, x:describe(), mode)
+  end
   for i = -before, size + after - 1 do places[#places + 1] = SOURCE[mode](i, size) end
   return gathered(x, axis, places)
 end
@@ -124,7 +133,7 @@ M.Pad = { reads = { 2, 4 }, run = function(n, x, pads, value, axes)
   local half = #pads / 2
   for i = 1, half do
     local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
-    x = padded(x, axis, pads[i], pads[i + half], mode, value or 0)
+    x = padded(n, x, axis, pads[i], pads[i + half], mode, value or 0)
   end
   return x
 end }
@@ -135,7 +144,7 @@ M.CenterCropPad = { reads = { 2 }, run = function(n, x, shape)
     local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
     local more = size - x.shape[axis]
     local before = more < 0 and -math.floor(-more / 2) or math.floor(more / 2)
-    x = padded(x, axis, before, more - before, 'constant', 0)
+    x = padded(n, x, axis, before, more - before, 'constant', 0)
   end
   return x
 end }
@@ -159,8 +168,14 @@ M.Tile = { reads = { 2 }, run = function(_, x, repeats)
   return x
 end }
 
+-- Batch, channels and two axes of an image.
+local function image(n, x)
+  if x.ndim ~= 4 then n:fail('images have 4 axes, got %s', x:describe()) end
+  return unpack(x.shape)
+end
+
 function M.DepthToSpace(n, x)
-  local b, c, h, w = unpack(x.shape)
+  local b, c, h, w = image(n, x)
   local size = n:int 'blocksize'
   local depth = c / (size * size)
   if n:string('mode', 'DCR') == 'DCR' then
@@ -172,7 +187,7 @@ function M.DepthToSpace(n, x)
 end
 
 function M.SpaceToDepth(n, x)
-  local b, c, h, w = unpack(x.shape)
+  local b, c, h, w = image(n, x)
   local size = n:int 'blocksize'
   return x:reshape(b, c, h / size, size, w / size, size):permute(1, 4, 6, 2, 3, 5)
     :reshape(b, c * size * size, h / size, w / size)

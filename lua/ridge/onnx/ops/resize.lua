@@ -136,6 +136,8 @@ local function resized(x, axis, a, o)
   return y * (1 - out) + out * o.extrapolation
 end
 
+local MOST = 2 ^ 24 -- positions of an axis
+
 -- Sizes and scales of the axes that are named, by axis.
 local function axes_of(n, x, scales, sizes, roi)
   local axes, list = n:ints 'axes', {}
@@ -157,7 +159,12 @@ local function axes_of(n, x, scales, sizes, roi)
     end
     for _, a in ipairs(list) do a.scale, a.out = scale, math.floor(scale * a.size + 0.5) end
   end
-  for _, a in ipairs(list) do a.width = a.scale * a.size end
+  for _, a in ipairs(list) do
+    a.width = a.scale * a.size
+    if not (a.out >= 0 and a.out <= MOST) or a.size == 0 and a.out > 0 then
+      n:fail('an axis of %d cannot become one of %.0f', a.size, a.out)
+    end
+  end
   return list
 end
 

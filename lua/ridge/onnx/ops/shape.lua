@@ -46,6 +46,7 @@ end }
 function M.Flatten(n, x)
   local axis = n:int('axis', 1)
   if axis < 0 then axis = axis + x.ndim end
+  if axis < 0 or axis > x.ndim then n:fail('there is no axis %d in %s', axis, x:describe()) end
   return x:reshape(kit.product(x.shape, 1, axis), kit.product(x.shape, axis + 1))
 end
 
@@ -77,6 +78,9 @@ end }
 
 function M.Transpose(n, x)
   local order, axes = n:ints 'perm', {}
+  if order and #order ~= x.ndim then
+    n:fail('perm has %d axes, and the tensor is %s', #order, x:describe())
+  end
   for i = 1, x.ndim do axes[i] = order and order[i] + 1 or x.ndim + 1 - i end
   return x.ndim > 0 and x:permute(axes) or x
 end
@@ -110,6 +114,7 @@ end }
 
 M.Range = { reads = { 1, 2, 3 }, run = function(n, start, limit, delta)
   local first, step = start[1], delta[1]
+  if not (first and step and limit[1]) then n:fail 'a number is missing' end
   if step == 0 then n:fail 'its step is 0' end
   local count = math.max(math.ceil((limit[1] - first) / step), 0)
   local type_of = n.given[1].dtype

@@ -14,7 +14,10 @@ local M = {}
 ---@return table
 function M.each(n, name, rank, default)
   local list = n:ints(name) or {}
-  for i = 1, rank do list[i] = list[i] or default end
+  for i = 1, rank do
+    list[i] = list[i] or default
+    if list[i] < default then n:fail('%s is %d, and %d at least', name, list[i], default) end
+  end
   return list
 end
 
