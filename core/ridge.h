@@ -25,6 +25,7 @@
 #include "ridge/device.h"
 #include "ridge/ring.h"
 #include "ridge/tensor.h"
+#include "ridge/element.h"
 #include "ridge/op.h"
 #include "ridge/choice.h"
 #include "ridge/schema.h"

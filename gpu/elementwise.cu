@@ -187,6 +187,8 @@ static rg_status unary_wide(const rg_call *call, rg_tensor *y)
 static rg_status unary(const rg_call *call, rg_tensor *y, rg_frame *frame)
 {
   const rg_tensor *x = call->in[0];
+  const bool turns = call->op->id == RG_OP_BITWISE_NOT && x->_dtype == RG_BOOL;
+  const int32_t id = turns ? RG_OP_LOGICAL_NOT : call->op->id; /* bool has one bit */
   const int64_t n = 16 / rg_bytes_of(y->_dtype);
 
   if (y->_count == 0) {
@@ -206,9 +208,9 @@ static rg_status unary(const rg_call *call, rg_tensor *y, rg_frame *frame)
     using T = rg_t<decltype(t)>;
 
     return to.flat == 1 && from.flat == 1 && wide && y->_count % n == 0
-               ? rg_launch(k_unary_flat<T>, cfg, call->op->id, to.data, (const char *)from.data,
+               ? rg_launch(k_unary_flat<T>, cfg, id, to.data, (const char *)from.data,
                            y->_count / n)
-               : rg_launch(k_unary<T>, cfg, call->op->id, to, from, y->_count, wide);
+               : rg_launch(k_unary<T>, cfg, id, to, from, y->_count, wide);
   });
 }
 
@@ -238,7 +240,7 @@ static rg_status binary(const rg_call *call, rg_tensor *z, rg_frame *frame)
   const rg_tensor *x = call->in[0];
   const rg_tensor *y = args->scalar ? NULL : call->in[1];
   const int32_t id = call->op->id;
-  const bool compares = z->_dtype == RG_BOOL && id >= RG_OP_EQ;
+  const bool compares = id >= RG_OP_EQ && id <= RG_OP_LOGICAL_XOR;
   const int64_t n = 16 / rg_bytes_of(x->_dtype);
   pair_work w = {};
 
@@ -272,9 +274,10 @@ static rg_status binary(const rg_call *call, rg_tensor *z, rg_frame *frame)
   {                                                                                    \
     return KERNEL_##class(call, out[0], frame);                                        \
   }
-#define KERNEL_EXACT unary
-#define KERNEL_FLOAT unary
-#define KERNEL_TRUTH truth
+#define KERNEL_EXACT   unary
+#define KERNEL_FLOAT   unary
+#define KERNEL_TRUTH   truth
+#define KERNEL_INTEGER unary
 RG_UNARY_LIST(KERNEL)
 #undef KERNEL
 

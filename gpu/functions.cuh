@@ -108,7 +108,7 @@ template <class T, int N> __device__ inline void rg_twos(int32_t id, T (&p)[N], 
     break;
   if constexpr (std::is_floating_point<T>::value) {
     switch (id) {
-      RG_BINARY_FORMULAS(CASE, RG_POWER, RG_SELECT)
+      RG_BINARY_FORMULAS(CASE, RG_LIBRARY, RG_POWER, RG_SELECT)
     }
   } else {
     switch (id) {

@@ -7,7 +7,8 @@
 
 static rg_status unary(const rg_call *call, rg_tensor *y)
 {
-  int32_t id = call->op->id;
+  bool turns = call->op->id == RG_OP_BITWISE_NOT && y->_dtype == RG_BOOL;
+  int32_t id = turns ? RG_OP_LOGICAL_NOT : call->op->id; /* bool has one bit */
   rg_loop *const *loop = &rg_simd()->unary->loop[id - RG_OP_NEG][rg_lane_of(call->in[0]->_dtype)];
 
   return rg_map_run(

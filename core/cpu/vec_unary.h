@@ -28,6 +28,20 @@ RG_HAS_VECTOR_FORM extern float sinf(float);     RG_HAS_VECTOR_FORM extern doubl
 RG_HAS_VECTOR_FORM extern float cosf(float);     RG_HAS_VECTOR_FORM extern double cos(double);
 RG_HAS_VECTOR_FORM extern float tanhf(float);    RG_HAS_VECTOR_FORM extern double tanh(double);
 RG_HAS_VECTOR_FORM extern float erff(float);     RG_HAS_VECTOR_FORM extern double erf(double);
+RG_HAS_VECTOR_FORM extern float exp2f(float);    RG_HAS_VECTOR_FORM extern double exp2(double);
+RG_HAS_VECTOR_FORM extern float expm1f(float);   RG_HAS_VECTOR_FORM extern double expm1(double);
+RG_HAS_VECTOR_FORM extern float log2f(float);    RG_HAS_VECTOR_FORM extern double log2(double);
+RG_HAS_VECTOR_FORM extern float tanf(float);     RG_HAS_VECTOR_FORM extern double tan(double);
+RG_HAS_VECTOR_FORM extern float asinf(float);    RG_HAS_VECTOR_FORM extern double asin(double);
+RG_HAS_VECTOR_FORM extern float acosf(float);    RG_HAS_VECTOR_FORM extern double acos(double);
+RG_HAS_VECTOR_FORM extern float atanf(float);    RG_HAS_VECTOR_FORM extern double atan(double);
+RG_HAS_VECTOR_FORM extern float sinhf(float);    RG_HAS_VECTOR_FORM extern double sinh(double);
+RG_HAS_VECTOR_FORM extern float coshf(float);    RG_HAS_VECTOR_FORM extern double cosh(double);
+RG_HAS_VECTOR_FORM extern float asinhf(float);   RG_HAS_VECTOR_FORM extern double asinh(double);
+RG_HAS_VECTOR_FORM extern float acoshf(float);   RG_HAS_VECTOR_FORM extern double acosh(double);
+RG_HAS_VECTOR_FORM extern float atanhf(float);   RG_HAS_VECTOR_FORM extern double atanh(double);
+RG_HAS_VECTOR_FORM extern float atan2f(float, float);
+RG_HAS_VECTOR_FORM extern double atan2(double, double);
 RG_HAS_VECTOR_FORM extern float powf(float, float);
 RG_HAS_VECTOR_FORM extern double pow(double, double);
 /* clang-format on */

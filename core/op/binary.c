@@ -13,39 +13,60 @@
 /* -- Facts ------------------------------------------------------------------------- */
 
 /* clang-format off */
-/* name, mixed-precision class, what the gradient reads (bits of the inputs, of the result) */
-#define FACTS_LIST(F)       \
-  F(ADD,     WIDEST, 0, 0)  \
-  F(SUB,     WIDEST, 0, 0)  \
-  F(MUL,     WIDEST, 3, 0)  \
-  F(DIV,     WIDEST, 3, 0)  \
-  F(POW,     F32,    3, 1)  \
-  F(MAXIMUM, WIDEST, 3, 0)  \
-  F(MINIMUM, WIDEST, 3, 0)  \
-  F(EQ,      WIDEST, 0, 0)  \
-  F(NE,      WIDEST, 0, 0)  \
-  F(LT,      WIDEST, 0, 0)  \
-  F(LE,      WIDEST, 0, 0)  \
-  F(GT,      WIDEST, 0, 0)  \
-  F(GE,      WIDEST, 0, 0)  \
-  F(LOGICAL_AND, WIDEST, 0, 0) \
-  F(LOGICAL_OR,  WIDEST, 0, 0) \
-  F(LOGICAL_XOR, WIDEST, 0, 0)
+/*
+** name, operations an element, mixed-precision class, what the gradient reads (bits of the inputs,
+** of the result).  A power is a logarithm, a product and an exponential (see op/unary.c for what
+** counts as one operation).
+*/
+#define FACTS_LIST(F)                           \
+  F(ADD,                  1, WIDEST, 0, 0)      \
+  F(SUB,                  1, WIDEST, 0, 0)      \
+  F(MUL,                  1, WIDEST, 3, 0)      \
+  F(DIV,                  1, WIDEST, 3, 0)      \
+  F(POW,                 21, F32,    3, 1)      \
+  F(MAXIMUM,              1, WIDEST, 3, 0)      \
+  F(MINIMUM,              1, WIDEST, 3, 0)      \
+  F(REMAINDER,            4, WIDEST, 3, 0)      \
+  F(FMOD,                 3, WIDEST, 3, 0)      \
+  F(FLOOR_DIVIDE,         5, WIDEST, 0, 0)      \
+  F(TRUNC_DIVIDE,         2, WIDEST, 0, 0)      \
+  F(ATAN2,               11, WIDEST, 3, 0)      \
+  F(PRELU,                2, WIDEST, 3, 0)      \
+  F(ELU,                 12, WIDEST, 3, 0)      \
+  F(CELU,                13, WIDEST, 3, 0)      \
+  F(THRESHOLD,            1, WIDEST, 3, 0)      \
+  F(EQ,                   1, WIDEST, 0, 0)      \
+  F(NE,                   1, WIDEST, 0, 0)      \
+  F(LT,                   1, WIDEST, 0, 0)      \
+  F(LE,                   1, WIDEST, 0, 0)      \
+  F(GT,                   1, WIDEST, 0, 0)      \
+  F(GE,                   1, WIDEST, 0, 0)      \
+  F(LOGICAL_AND,          1, WIDEST, 0, 0)      \
+  F(LOGICAL_OR,           1, WIDEST, 0, 0)      \
+  F(LOGICAL_XOR,          1, WIDEST, 0, 0)      \
+  F(BITWISE_AND,          1, NONE,   0, 0)      \
+  F(BITWISE_OR,           1, NONE,   0, 0)      \
+  F(BITWISE_XOR,          1, NONE,   0, 0)      \
+  F(BITWISE_LEFT_SHIFT,   1, NONE,   0, 0)      \
+  F(BITWISE_RIGHT_SHIFT,  1, NONE,   0, 0)
 /* clang-format on */
 
-#define CONSTANTS(NAME, amp, in, out) \
+#define CONSTANTS(NAME, flops, amp, in, out) \
   AMP_##NAME = RG_AMP_##amp, SAVE_IN_##NAME = in, SAVE_OUT_##NAME = out,
 enum { FACTS_LIST(CONSTANTS) };
 
-enum { ARITH, RATIO, COMPARE };
+enum { ARITH, RATIO, COMPARE, INTEGER };
 
 #define CLASS_ROW(NAME, lower, help, class) [RG_OP_##NAME - RG_OP_ADD] = class,
 static const int8_t classes[] = { RG_BINARY_LIST(CLASS_ROW) };
 
-/* A power is a logarithm, a product and an exponential (see op/unary.c for what counts as one). */
 double rg_binary_flops(int32_t id)
 {
-  return id == RG_OP_POW ? 21.0 : 1.0;
+#define ROW(NAME, flops, amp, in, out) [RG_OP_##NAME - RG_OP_ADD] = flops,
+  static const int8_t table[] = { FACTS_LIST(ROW) };
+#undef ROW
+
+  return table[id - RG_OP_ADD];
 }
 
 /* -- Type -------------------------------------------------------------------------- */
@@ -69,14 +90,40 @@ static rg_status type_with_number(const rg_call *call, int32_t class, int32_t *o
     *out = dtype;
   } else if (class == COMPARE) {
     *out = fits(dtype, value) ? dtype : RG_F64; /* exact up to 2^53 */
-  } else if (value != floor(value) || isinf(value)) {
+  } else if (class != INTEGER && (value != floor(value) || isinf(value))) {
     *out = RG_F32;
   } else {
     *out = dtype == RG_BOOL ? RG_I64 : dtype;
-    if (class == ARITH && !fits(*out, value)) {
+    if ((class == ARITH || class == INTEGER) && !fits(*out, value)) {
       return rg_fail(RG_EARG, "%s: %.17g is not in the range of %s", call->op->name, value,
                      rg_dtype_name(*out));
     }
+  }
+  return RG_OK;
+}
+
+/* Is the function defined for a type? */
+static rg_status check_defined(const rg_call *call, int32_t class, int32_t dtype)
+{
+  switch (call->op->id) {
+  case RG_OP_SUB:
+  case RG_OP_REMAINDER:
+  case RG_OP_FMOD:
+  case RG_OP_FLOOR_DIVIDE:
+  case RG_OP_TRUNC_DIVIDE:
+  case RG_OP_BITWISE_LEFT_SHIFT:
+  case RG_OP_BITWISE_RIGHT_SHIFT:
+    if (dtype == RG_BOOL) {
+      return rg_fail(RG_EDTYPE, "%s: not defined for bool%s", call->op->name,
+                     call->op->id == RG_OP_SUB ? "; compare with ne" : "");
+    }
+    break;
+  default:
+    break;
+  }
+  if (class == INTEGER && rg_dtype_is_float(dtype)) {
+    return rg_fail(RG_EDTYPE, "%s: not defined for %s, but for integers and bool", call->op->name,
+                   rg_dtype_name(dtype));
   }
   return RG_OK;
 }
@@ -101,9 +148,7 @@ static rg_status infer(rg_call *call)
   if (rg_autocast_for(call) >= 0 && rg_dtype_is_float(dtype)) {
     dtype = rg_autocast_for(call);
   }
-  if (dtype == RG_BOOL && call->op->id == RG_OP_SUB) {
-    return rg_fail(RG_EDTYPE, "%s: not defined for bool; compare with ne", call->op->name);
-  }
+  RG_TRY(check_defined(call, class, dtype));
   call->compute = dtype;
   call->out[0].dtype = class == COMPARE ? RG_BOOL : dtype;
   call->n_out = 1;
@@ -122,7 +167,7 @@ static rg_cost cost(const rg_call *call)
 static const rg_arg binary_args[] = { RG_BINARY_ARGS(RG_ARG_ROW, rg_binary_args, ) };
 
 /* comparisons have none: their results are no numbers */
-#define GRAD_OF(class) (class == COMPARE ? NULL : rg_binary_grad)
+#define GRAD_OF(class) (class == ARITH || class == RATIO ? rg_binary_grad : NULL)
 
 #define RECORD(NAME, lower, help, class)                                                          \
   extern const rg_op rg_op_##lower;                                                               \

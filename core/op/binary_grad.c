@@ -35,6 +35,125 @@ static void power(rg_rule *r, rg_value x, rg_value y, rg_value z)
   }
 }
 
+/* -- What came later: tensors and numbers alike ------------------------------------------ */
+
+/* Where an operand is no input but a number. */
+enum { NUMBER = -1 };
+
+static bool wanted(const rg_rule *r, int32_t i)
+{
+  return i != NUMBER && rg_rule_needs(r, i);
+}
+
+static void give(rg_rule *r, int32_t i, rg_value slope)
+{
+  rg_rule_give(r, i, rg_f_mul(&r->f, r->dy, slope));
+}
+
+static rg_value chosen(rg_compose *f, rg_value cond, rg_value x, rg_value y)
+{
+  RG_F_STEP(rg_where(cond, x, y, &out));
+}
+
+static rg_value number_of(rg_rule *r, double v)
+{
+  rg_tensor *number = rg_f_empty(&r->f, r->dy->_dtype, r->dy->_device, NULL, 0);
+
+  if (number != NULL) {
+    rg_f_note(&r->f, rg_fill_(number, v));
+  }
+  return number;
+}
+
+/* 1 and -floor(x / y), or -trunc */
+static void rest(rg_rule *r, rg_binary_entry *divide, rg_value x, rg_value y, int32_t i, int32_t k)
+{
+  if (wanted(r, i)) {
+    rg_rule_give(r, i, r->dy);
+  }
+  if (wanted(r, k)) {
+    give(r, k, rg_f_unary(&r->f, rg_neg, rg_f_binary(&r->f, divide, x, y)));
+  }
+}
+
+/* y / (x^2 + y^2) and -x / (x^2 + y^2) */
+static void angle(rg_rule *r, rg_value x, rg_value y, int32_t i, int32_t k)
+{
+  rg_value length =
+      rg_f_add(&r->f, rg_f_unary(&r->f, rg_square, x), rg_f_unary(&r->f, rg_square, y));
+
+  if (wanted(r, i)) {
+    give(r, i, rg_f_div(&r->f, y, length));
+  }
+  if (wanted(r, k)) {
+    give(r, k, rg_f_unary(&r->f, rg_neg, rg_f_div(&r->f, x, length)));
+  }
+}
+
+/* Functions that are x from 0 on: the slopes below are y and x, y e^x and e^x - 1, or with
+** z = x / y e^z and e^z - 1 - z e^z. */
+static void bent(rg_rule *r, int32_t id, rg_value x, rg_value y, int32_t i, int32_t k)
+{
+  rg_compose *f = &r->f;
+  rg_value below = rg_f_number(f, rg_minimum_scalar, x, 0);
+  rg_value z = id == RG_OP_CELU ? rg_f_div(f, below, y) : below;
+
+  if (wanted(r, i) && id == RG_OP_CELU) {
+    give(r, i, rg_f_unary(f, rg_exp, z));
+  } else if (wanted(r, i)) {
+    rg_value slope = id == RG_OP_PRELU ? y : rg_f_mul(f, y, rg_f_unary(f, rg_exp, z));
+
+    give(r, i, chosen(f, rg_f_number(f, rg_lt_scalar, x, 0), slope, number_of(r, 1)));
+  }
+  if (wanted(r, k) && id == RG_OP_PRELU) {
+    give(r, k, below);
+  } else if (wanted(r, k) && id == RG_OP_ELU) {
+    give(r, k, rg_f_unary(f, rg_expm1, z));
+  } else if (wanted(r, k)) {
+    rg_value part = rg_f_mul(f, z, rg_f_unary(f, rg_exp, z));
+
+    give(r, k, rg_f_sub(f, rg_f_unary(f, rg_expm1, z), part));
+  }
+}
+
+/* x and y are inputs i and k, or numbers. */
+static void later(rg_rule *r, int32_t id, rg_value x, rg_value y, int32_t i, int32_t k)
+{
+  switch (id) {
+  case RG_OP_REMAINDER:
+    rest(r, rg_floor_divide, x, y, i, k);
+    break;
+  case RG_OP_FMOD:
+    rest(r, rg_trunc_divide, x, y, i, k);
+    break;
+  case RG_OP_ATAN2:
+    angle(r, x, y, i, k);
+    break;
+  case RG_OP_PRELU:
+  case RG_OP_ELU:
+  case RG_OP_CELU:
+    bent(r, id, x, y, i, k);
+    break;
+  case RG_OP_THRESHOLD: /* where it is reached does not depend on it */
+    if (wanted(r, i)) {
+      give(r, i, rg_f_binary(&r->f, rg_gt, x, y));
+    }
+    if (wanted(r, k)) {
+      rg_rule_give(r, k, rg_f_times(&r->f, r->dy, 0));
+    }
+    break;
+  default: /* floor_divide, trunc_divide are flat */
+    for (int32_t n = 0; n < r->g->call->n_in; n++) {
+      if (rg_rule_needs(r, n)) {
+        rg_rule_give(r, n, rg_f_times(&r->f, r->dy, 0));
+      }
+    }
+    break;
+  }
+}
+
+/* -- The first ones ------------------------------------------------------------------------ */
+
 static void both(rg_rule *r, int32_t id)
 {
   rg_value x = rg_rule_in(r, 0);
@@ -70,13 +189,17 @@ static void both(rg_rule *r, int32_t id)
   case RG_OP_POW:
     power(r, x, y, r->y);
     break;
-  default: /* maximum, minimum */
+  case RG_OP_MAXIMUM:
+  case RG_OP_MINIMUM:
     if (rg_rule_needs(r, 0)) {
       rg_rule_give(r, 0, rg_f_mul(&r->f, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, x, y)));
     }
     if (rg_rule_needs(r, 1)) {
       rg_rule_give(r, 1, rg_f_mul(&r->f, dy, winner(r, id == RG_OP_MAXIMUM ? rg_gt : rg_lt, y, x)));
     }
+    break;
+  default:
+    later(r, id, x, y, 0, 1);
     break;
   }
 }
@@ -121,7 +244,13 @@ rg_status rg_binary_grad(rg_grad *g)
   const rg_binary_args *args = g->call->args;
   rg_rule r = rg_rule_of(g);
 
-  if (args->scalar) {
+  if (args->scalar && g->call->op->id > RG_OP_MINIMUM) {
+    rg_value number = number_of(&r, args->value);
+    rg_value x = rg_rule_in(&r, 0);
+
+    later(&r, g->call->op->id, args->reversed ? number : x, args->reversed ? x : number,
+          args->reversed ? NUMBER : 0, args->reversed ? 0 : NUMBER);
+  } else if (args->scalar) {
     rg_rule_give(&r, 0, with_number(&r, g->call->op->id, args->value, args->reversed != 0));
   } else {
     both(&r, g->call->op->id);

@@ -39,17 +39,58 @@
   F(SIGMOID,    sigmoid,    D((T)1, (T)1 + E(-x)))                                       \
   F(GELU,       gelu,       (T)0.5 * x * ((T)1 + R(x * (T)0.70710678118654752440)))      \
   F(SILU,       silu,       D(x, (T)1 + E(-x)))                                          \
-  F(SOFTPLUS,   softplus,   (x < 0 ? (T)0 : x) + C(log1p)(E(-C(fabs)(x))))
+  F(SOFTPLUS,   softplus,   (x < 0 ? (T)0 : x) + C(log1p)(E(-C(fabs)(x))))               \
+  F(TRUNC,      trunc,      C(trunc)(x))                                                 \
+  F(EXP2,       exp2,       C(exp2)(x))                                                  \
+  F(EXPM1,      expm1,      C(expm1)(x))                                                 \
+  F(LOG2,       log2,       C(log2)(x))                                                  \
+  F(TAN,        tan,        C(tan)(x))                                                   \
+  F(ASIN,       asin,       C(asin)(x))                                                  \
+  F(ACOS,       acos,       C(acos)(x))                                                  \
+  F(ATAN,       atan,       C(atan)(x))                                                  \
+  F(SINH,       sinh,       C(sinh)(x))                                                  \
+  F(COSH,       cosh,       C(cosh)(x))                                                  \
+  F(ASINH,      asinh,      C(asinh)(x))                                                 \
+  F(ACOSH,      acosh,      C(acosh)(x))                                                 \
+  F(ATANH,      atanh,      C(atanh)(x))                                                 \
+  F(SELU,       selu,       (T)1.05070098735548049342 * (x < 0 ? (T)0 : x) +             \
+                              (T)1.75809934084737685994 * C(expm1)(x < 0 ? x : (T)0))    \
+  F(MISH,       mish,       x * D(RG_MISH_ABOVE(E(-C(fabs)(x))),                         \
+                                  RG_MISH_BELOW(E(-C(fabs)(x)))))                        \
+  F(SOFTSIGN,   softsign,   D(x, (T)1 + C(fabs)(x)))                                     \
+  F(HARDSIGMOID, hardsigmoid, RG_HARD_SIX / (T)6)                                        \
+  F(HARDSWISH,  hardswish,  x * (RG_HARD_SIX / (T)6))
+
+/* tanh(log(1 + e^x)) as a quotient without cancellation, of t = e^-|x|: multiplied out, with t^2 in
+** both where x > 0. */
+#define RG_MISH_ABOVE(t) (x < 0 ? (t) * ((t) + 2) : 1 + 2 * (t))
+#define RG_MISH_BELOW(t) (x < 0 ? (t) * ((t) + 2) + 2 : 1 + 2 * (t) + 2 * (t) * (t))
+
+/* x + 3 in 0 .. 6 */
+#define RG_HARD_SIX (x < -3 ? (T)0 : x > 3 ? (T)6 : x + 3)
 
 /* Of x and y, floating point.  x != x finds nan, which wins on either side. */
-#define RG_BINARY_FORMULAS(F, P, S)                                                      \
+#define RG_BINARY_FORMULAS(F, C, P, S)                                                   \
   F(ADD,        add,        x + y)                                                       \
   F(SUB,        sub,        x - y)                                                       \
   F(MUL,        mul,        x * y)                                                       \
   F(DIV,        div,        x / y)                                                       \
   F(POW,        pow,        P(x, y))                                                     \
   F(MAXIMUM,    maximum,    S(x != x, x, x > y ? x : y))                                 \
-  F(MINIMUM,    minimum,    S(x != x, x, x < y ? x : y))
+  F(MINIMUM,    minimum,    S(x != x, x, x < y ? x : y))                                 \
+  F(REMAINDER,  remainder,  C(fmod)(x, y) + (RG_TURNS(C(fmod)(x, y), y) ? y : (T)0))     \
+  F(FMOD,       fmod,       C(fmod)(x, y))                                               \
+  F(FLOOR_DIVIDE, floor_divide,                                                          \
+    y == 0 ? x / y : C(rint)((x - C(fmod)(x, y)) / y) - RG_TURNS(C(fmod)(x, y), y))      \
+  F(TRUNC_DIVIDE, trunc_divide, C(trunc)(x / y))                                         \
+  F(ATAN2,      atan2,      C(atan2)(x, y))                                              \
+  F(PRELU,      prelu,      S(x < 0, x * y, x))                                          \
+  F(ELU,        elu,        S(x < 0, y * C(expm1)(x), x))                                \
+  F(CELU,       celu,       S(x < 0, y * C(expm1)(x / y), x))                            \
+  F(THRESHOLD,  threshold,  S(x <= y, (T)0, x))
+
+/* Is a remainder r, of the sign of what was divided, on the other side of 0 than y? */
+#define RG_TURNS(r, y) (((r) != 0) & (((r) < 0) != ((y) < 0)))
 
 /* Of integers: they wrap around, as the machine does. */
 #define RG_UNARY_INTEGER_FORMULAS(F)                                                     \
@@ -60,13 +101,28 @@
   F(RELU,       relu,       x < 0 ? 0 : x)                                               \
   F(FLOOR,      floor,      x)                                                           \
   F(CEIL,       ceil,       x)                                                           \
-  F(ROUND,      round,      x)
+  F(ROUND,      round,      x)                                                           \
+  F(TRUNC,      trunc,      x)                                                           \
+  F(BITWISE_NOT, bitwise_not, ~(U)x)
+/* (U)y + 1 < 2: y is 0 or -1, by which the machine does not divide all numbers. */
 #define RG_BINARY_INTEGER_FORMULAS(F)                                                    \
   F(ADD,        add,        (U)x + (U)y)                                                 \
   F(SUB,        sub,        (U)x - (U)y)                                                 \
   F(MUL,        mul,        (U)x * (U)y)                                                 \
   F(MAXIMUM,    maximum,    x > y ? x : y)                                               \
-  F(MINIMUM,    minimum,    x < y ? x : y)
+  F(MINIMUM,    minimum,    x < y ? x : y)                                               \
+  F(REMAINDER,  remainder,                                                               \
+    (U)y + 1 < 2 ? 0 : RG_TURNS(x % y, y) ? x % y + y : x % y)                           \
+  F(FMOD,       fmod,       (U)y + 1 < 2 ? 0 : x % y)                                    \
+  F(FLOOR_DIVIDE, floor_divide,                                                          \
+    (U)y + 1 < 2 ? (0 - (U)x) * (y != 0) : (U)(x / y) - RG_TURNS(x % y, y))              \
+  F(TRUNC_DIVIDE, trunc_divide, (U)y + 1 < 2 ? (0 - (U)x) * (y != 0) : (U)(x / y))       \
+  F(BITWISE_AND, bitwise_and, (U)x & (U)y)                                               \
+  F(BITWISE_OR, bitwise_or, (U)x | (U)y)                                                 \
+  F(BITWISE_XOR, bitwise_xor, (U)x ^ (U)y)                                               \
+  F(BITWISE_LEFT_SHIFT, bitwise_left_shift, (U)y < 8 * sizeof(T) ? (U)x << y : 0)        \
+  F(BITWISE_RIGHT_SHIFT, bitwise_right_shift,                                            \
+    (U)y < 8 * sizeof(T) ? x >> y : 0 - (x < 0))
 
 /* Answers about x: 1 or 0.  H is the largest finite number of T. */
 #define RG_TRUTH_FORMULAS(F, H)                                                          \

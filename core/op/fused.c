@@ -27,7 +27,8 @@ int32_t rg_fused_kind(int32_t id)
     TRUTH = RG_LINK_NONE,
     ARITH = RG_LINK_BINARY,
     RATIO = RG_LINK_BINARY,
-    COMPARE = RG_LINK_NONE
+    COMPARE = RG_LINK_NONE,
+    INTEGER = RG_LINK_NONE
   };
 
   switch (id) {

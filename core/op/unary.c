@@ -38,12 +38,31 @@
   F(GELU,       14, NONE, 1, 0)    \
   F(SILU,       12, NONE, 1, 0)    \
   F(SOFTPLUS,   22, F32,  1, 0)    \
+  F(TRUNC,       1, NONE, 0, 0)    \
+  F(EXP2,       10, NONE, 0, 1)    \
+  F(EXPM1,      10, F32,  0, 1)    \
+  F(LOG2,       10, F32,  1, 0)    \
+  F(TAN,        10, F32,  0, 1)    \
+  F(ASIN,       10, F32,  1, 0)    \
+  F(ACOS,       10, F32,  1, 0)    \
+  F(ATAN,       10, NONE, 1, 0)    \
+  F(SINH,       10, F32,  1, 0)    \
+  F(COSH,       10, F32,  1, 0)    \
+  F(ASINH,      10, NONE, 1, 0)    \
+  F(ACOSH,      10, NONE, 1, 0)    \
+  F(ATANH,      10, NONE, 1, 0)    \
+  F(SELU,       15, NONE, 0, 1)    \
+  F(MISH,       20, NONE, 1, 0)    \
+  F(SOFTSIGN,    3, NONE, 1, 0)    \
+  F(HARDSIGMOID, 4, NONE, 1, 0)    \
+  F(HARDSWISH,   5, NONE, 1, 0)    \
   F(LOGICAL_NOT, 1, NONE, 0, 0)    \
   F(ISNAN,       1, NONE, 0, 0)    \
   F(ISINF,       1, NONE, 0, 0)    \
   F(ISPOSINF,    1, NONE, 0, 0)    \
   F(ISNEGINF,    1, NONE, 0, 0)    \
-  F(ISFINITE,    1, NONE, 0, 0)
+  F(ISFINITE,    1, NONE, 0, 0)    \
+  F(BITWISE_NOT, 1, NONE, 0, 0)
 /* clang-format on */
 
 #define CONSTANTS(NAME, flops, amp, in, out) \
@@ -68,6 +87,20 @@ static rg_status infer_exact(rg_call *call)
 
   if (call->in[0]->_dtype == RG_BOOL) {
     return rg_fail(RG_EDTYPE, "%s: not defined for %s", call->op->name,
+                   rg_tensor_text(call->in[0], text, sizeof(text)));
+  }
+  call->out[0] = rg_meta_of(call->in[0]);
+  call->n_out = 1;
+  return RG_OK;
+}
+
+/* INTEGER: the type stays; floats have no bits to speak of. */
+static rg_status infer_integer(rg_call *call)
+{
+  char text[96];
+
+  if (rg_dtype_is_float(call->in[0]->_dtype)) {
+    return rg_fail(RG_EDTYPE, "%s: integers or bool are expected, got %s", call->op->name,
                    rg_tensor_text(call->in[0], text, sizeof(text)));
   }
   call->out[0] = rg_meta_of(call->in[0]);
@@ -107,12 +140,14 @@ static rg_cost cost(const rg_call *call)
 
 /* -- Records and entries ---------------------------------------------------------------- */
 
-#define INFER_EXACT infer_exact
-#define INFER_FLOAT infer_float
-#define INFER_TRUTH infer_truth
-#define GRAD_EXACT  rg_unary_grad
-#define GRAD_FLOAT  rg_unary_grad
-#define GRAD_TRUTH  NULL /* results are no numbers */
+#define INFER_EXACT   infer_exact
+#define INFER_FLOAT   infer_float
+#define INFER_TRUTH   infer_truth
+#define INFER_INTEGER infer_integer
+#define GRAD_EXACT    rg_unary_grad
+#define GRAD_FLOAT    rg_unary_grad
+#define GRAD_TRUTH    NULL /* results are no numbers */
+#define GRAD_INTEGER  NULL
 #define RECORD(NAME, lower, help, class)                                             \
   extern const rg_op rg_op_##lower;                                                  \
   const rg_op rg_op_##lower = {                                                      \

@@ -214,7 +214,7 @@ __device__ inline void put(const rg_fused_part &p, index i, const float (&v)[N])
     return (T)(__VA_ARGS__);                    \
   }
 RG_UNARY_FORMULAS(ONE, SAME, exp, erf_absolute, quotient)
-RG_BINARY_FORMULAS(TWO, POWER, SELECT)
+RG_BINARY_FORMULAS(TWO, SAME, POWER, SELECT)
 RG_SLOPE_FORMULAS(SLOPE, SAME, exp, erf_absolute, quotient)
 
 /* What the links of a chain are written with: v is the value, w the second operand. */

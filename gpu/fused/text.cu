@@ -59,7 +59,7 @@ static const char *two_of(int32_t id)
 #define CASE(NAME, ...) \
   case RG_OP_##NAME:    \
     return "two_" #NAME;
-    RG_BINARY_FORMULAS(CASE, , )
+    RG_BINARY_FORMULAS(CASE, , , )
 #undef CASE
   default:
     return NULL;

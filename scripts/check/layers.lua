@@ -32,8 +32,8 @@ local LUA_ROWS = {
   { "cli" }, { "recipes" },
 }
 local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",
-  norm = "op", collective = "op", step = "op", choice = "op", schema = "op", ir = "graph",
-  compound = "layer", factor = "layer", onnx = "io" }
+  norm = "op", collective = "op", step = "op", choice = "op", element = "op", schema = "op",
+  ir = "graph", compound = "layer", factor = "layer", onnx = "io" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },

@@ -10,9 +10,11 @@ local one, report, watched = h.one, h.report, h.watched
 
 local UNARY = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'rsqrt',
   'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
-  'softplus' }
+  'softplus',
+  'trunc', 'exp2', 'expm1', 'log2', 'tan', 'atan', 'sinh', 'cosh', 'asinh', 'selu', 'mish',
+  'softsign', 'hardsigmoid', 'hardswish' }
 local BINARY = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le',
-  'gt', 'ge' }
+  'gt', 'ge', 'atan2', 'prelu', 'elu', 'celu', 'threshold' }
 
 local function leaf(x) return x:clone():requires_grad_() end
 

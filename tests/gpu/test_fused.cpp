@@ -35,7 +35,7 @@ static bool ok(bool good, const std::string &what)
 
 #define ID_OF(NAME, ...) RG_OP_##NAME,
 static const int ONE[] = { RG_UNARY_FORMULAS(ID_OF, , , , ) };
-static const int TWO[] = { RG_BINARY_FORMULAS(ID_OF, , ) };
+static const int TWO[] = { RG_BINARY_FORMULAS(ID_OF, , , ) };
 #define ACT_OF(NAME, ...) RG_ACT_##NAME,
 static const int ACT[] = { RG_SLOPE_FORMULAS(ACT_OF, , , , ) };
 static const int TYPE[] = { RG_F32, RG_F16, RG_BF16 };

@@ -18,8 +18,13 @@ end
 -- Flops of a function's only step, of which there are so many for each element.
 local EACH = { neg = 1, abs = 1, sign = 1, square = 1, relu = 1, floor = 1, ceil = 1, round = 1,
   sqrt = 1, rsqrt = 2, reciprocal = 1, exp = 10, log = 10, log1p = 10, sin = 10, cos = 10,
-  tanh = 10, erf = 10, sigmoid = 12, gelu = 14, silu = 12, softplus = 22 }
-local PAIRS = { add = 1, sub = 1, mul = 1, div = 1, pow = 21, maximum = 1, minimum = 1 }
+  tanh = 10, erf = 10, sigmoid = 12, gelu = 14, silu = 12, softplus = 22,
+  trunc = 1, exp2 = 10, expm1 = 10, log2 = 10, tan = 10, asin = 10, acos = 10, atan = 10, sinh = 10,
+  cosh = 10, asinh = 10, acosh = 10, atanh = 10, selu = 15, mish = 20, softsign = 3,
+  hardsigmoid = 4, hardswish = 5 }
+local PAIRS = { add = 1, sub = 1, mul = 1, div = 1, pow = 21, maximum = 1, minimum = 1,
+  remainder = 4, fmod = 3, floor_divide = 5, trunc_divide = 2, atan2 = 11, prelu = 2, elu = 12,
+  celu = 13, threshold = 1 }
 local FOLDS = { sum = 1, prod = 1, mean = 1, max = 1, min = 1 }
 
 describe('the cost of an operation', function()

@@ -23,9 +23,13 @@ local FLOATS = { 'f32', 'f32', 'f32', 'f64', 'bf16', 'f16' }
 local SHAPES = { { 4, 6 }, { 4, 6 }, { 6, 4 }, { 6 }, { 4, 1 }, { 2, 4, 6 }, {}, { 1, 6 } }
 local UNARY = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'rsqrt',
   'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
-  'softplus', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite' }
+  'softplus', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite',
+  'trunc', 'exp2', 'expm1', 'log2', 'tan', 'asin', 'acos', 'atan', 'sinh', 'cosh', 'asinh', 'acosh',
+  'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid', 'hardswish' }
 local BINARY = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le',
-  'gt', 'ge', 'logical_and', 'logical_or', 'logical_xor' }
+  'gt', 'ge', 'logical_and', 'logical_or', 'logical_xor',
+  'remainder', 'fmod', 'floor_divide', 'trunc_divide', 'atan2', 'prelu', 'elu', 'celu',
+  'threshold' }
 local REDUCE = { 'sum', 'mean', 'prod', 'max', 'min', 'norm' }
 local NUMBERS = { 0, -0.0, 1, -1, 0.5, 2, 3.25 }
 

@@ -59,8 +59,12 @@ end
 
 local ONE = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'rsqrt',
   'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
-  'softplus' }
-local TWO = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum' }
+  'softplus',
+  'trunc', 'exp2', 'expm1', 'log2', 'tan', 'asin', 'acos', 'atan', 'sinh', 'cosh', 'asinh', 'acosh',
+  'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid', 'hardswish' }
+local TWO = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum',
+  'remainder', 'fmod', 'floor_divide', 'trunc_divide', 'atan2', 'prelu', 'elu', 'celu',
+  'threshold' }
 local NUMBERS = { 0, -0.0, 1, 2, 0.1, -3.25, math.huge, 0 / 0, 1e-40 }
 
 -- Shapes that broadcast to one: the same, a row, a column, one element, less axes.

@@ -13,10 +13,12 @@ local CLASSES = {
   LOWER = { 'matmul', 'linear', 'linear_dropout', 'lowrank_linear', 'sketched_linear',
     'sketched_linear_bits', 'sketched_linear_seed', 'conv2d', 'conv2d_back_data',
     'conv2d_back_weight', 'attention' },
-  F32 = { 'rsqrt', 'reciprocal', 'exp', 'log', 'log1p', 'softplus', 'pow', 'sum', 'mean', 'prod',
+  F32 = { 'rsqrt', 'reciprocal', 'exp', 'log', 'log1p', 'softplus', 'expm1', 'log2', 'tan',
+    'asin', 'acos', 'sinh', 'cosh', 'pow', 'sum', 'mean', 'prod',
     'cumsum', 'norm', 'softmax', 'layer_norm', 'cross_entropy' },
   WIDEST = { 'add', 'sub', 'mul', 'div', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le', 'gt', 'ge',
-    'logical_and', 'logical_or', 'logical_xor', 'concat' },
+    'logical_and', 'logical_or', 'logical_xor', 'concat', 'remainder', 'fmod', 'floor_divide',
+    'trunc_divide', 'atan2', 'prelu', 'elu', 'celu', 'threshold' },
   NONE = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 'sqrt', 'sin', 'cos',
     'tanh', 'erf', 'sigmoid', 'gelu', 'silu', 'act_back', 'fill', 'arange', 'copy', 'cast', 'take',
     'take_back', 'uniform', 'normal', 'signs', 'randint', 'dropout', 'dropout_back', 'max', 'min',
@@ -27,6 +29,10 @@ local CLASSES = {
     'svd', 'where', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite' },
     'svd', 'gather', 'scatter' },
     'svd', 'gather', 'scatter', 'sort', 'topk', 'pad', 'pad_back', 'tril', 'triu' },
+    'svd', 'where', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite',
+    'trunc', 'exp2', 'atan', 'asinh', 'acosh', 'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid',
+    'hardswish', 'bitwise_not', 'bitwise_and', 'bitwise_or', 'bitwise_xor', 'bitwise_left_shift',
+    'bitwise_right_shift' },
 }
 
 local class_of = {}

@@ -468,6 +468,7 @@ cases.softmax = {
 
 -- Choosing, answers.
 dofile(HERE .. 'cases_choice.lua')(M, unary)
+dofile(HERE .. 'cases_element.lua')(M, unary, binary, join)
 -- The products.
 dofile(HERE .. 'cases_product.lua')(M, join)
 -- Images.

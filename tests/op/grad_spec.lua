@@ -28,13 +28,17 @@ local function number()
   return u < 0.5 and -0.2 - 2 * u or 2 * u - 0.8
 end
 
-local POSITIVE = { log = true, log1p = true, sqrt = true, rsqrt = true, pow = true }
+local POSITIVE = { log = true, log1p = true, log2 = true, sqrt = true, rsqrt = true, pow = true }
+local INSIDE = { asin = 0.6, acos = 0.6, atanh = 0.6 } -- of -1 .. 1
+local ABOVE = { acosh = 1 }
 
 local function input(name, shape, dtype)
   local x = reference.new(shape, dtype)
   for i = 1, reference.count(shape) do
     local v = number()
     if POSITIVE[name] then v = math.abs(v) end
+    if ABOVE[name] then v = math.abs(v) + ABOVE[name] end
+    v = v * (INSIDE[name] or 1)
     if dtype == 'u8' then v = math.floor(math.abs(v) * 200) end
     if dtype == 'bool' then v = v > 0 and 1 or 0 end
     -- no two elements equal: at a tie a maximum has no derivative
@@ -116,6 +120,10 @@ local function inputs_for(name, entry, sample, dtype)
   local list = {}
   for i, shape in ipairs(sample) do
     list[i] = shape and input(name, shape, entry.inputs and entry.inputs[i] or dtype)
+  end
+  if name == 'celu' then -- what divides: below 0 the exponential grows beyond half types
+    local y = sample.args and sample.args.reversed and list[1] or list[2] or {}
+    for i, v in ipairs(y) do y[i] = math.abs(v) end
   end
   return list
 end
@@ -214,15 +222,19 @@ end
 
 -- The fixed signs of a stored sketch get no gradient by design.
 local FIXED = { sketched_linear = true }
--- Flat, or steps: nothing to compare at an arbitrary place.
+-- They have steps, which finite differences meet now and then: CHOSEN has them.
+local STEPS = { floor_divide = true, trunc_divide = true, remainder = true, fmod = true,
+  threshold = true }
 local DIFFERENTIABLE = function(name, facts)
-  return facts.has_grad == 1 and not FIXED[name]
+  return facts.has_grad == 1 and not FIXED[name] and not STEPS[name]
 end
 
 -- What has a gradient, by hand: a record that lost its own would not be tried at all.
 local HAS_GRADIENT = {}
 for name in ([[neg abs sign square relu floor ceil round sqrt rsqrt reciprocal exp log log1p
-    sin cos tanh erf sigmoid gelu silu softplus add sub mul div pow maximum minimum act_back
+    sin cos tanh erf sigmoid gelu silu softplus trunc exp2 expm1 log2 tan asin acos atan sinh cosh
+    asinh acosh atanh selu mish softsign hardsigmoid hardswish add sub mul div pow maximum minimum
+    remainder fmod floor_divide trunc_divide atan2 prelu elu celu threshold act_back
     where copy cast concat cumsum take take_back dropout dropout_back sum mean prod max min norm
     softmax softmax_back layer_norm attention cross_entropy cross_entropy_back total_norm matmul
     linear linear_dropout lowrank_linear sketched_linear sketched_linear_bits
@@ -343,6 +355,21 @@ local CHOSEN = {
   { 'pow', { { 0, 3 } }, { 2 }, { { 1, 2 } }, args = { value = 1 } },
   { 'pow', { { 0, 2 }, { 2, 3 } }, { 2 }, { { 0, 24 }, { 0, 16 * math.log(2) } } },
   { 'max', { { 1, NAN, 3 } }, { 3 }, { { NAN, NAN, NAN } }, args = { axes = {} } },
+  { 'floor_divide', { { 7, -7, 3 }, { 2, 2, -2 } }, { 3 }, { { 0, 0, 0 }, { 0, 0, 0 } } },
+  { 'trunc_divide', { { 7, -7, 3 }, { 2, 2, -2 } }, { 3 }, { { 0, 0, 0 }, { 0, 0, 0 } } },
+  { 'remainder', { { 7, -7, 3 }, { 2, 2, -2 } }, { 3 }, { { 1, 2, 3 }, { -3, 8, 6 } } },
+  { 'fmod', { { 7, -7, 3 }, { 2, 2, -2 } }, { 3 }, { { 1, 2, 3 }, { -3, 6, 3 } } },
+  { 'remainder', { { 7, -7, 3 } }, { 3 }, { { 1, 2, 3 } }, args = { value = 4 } },
+  { 'remainder', { { 2, -2, 3 } }, { 3 }, { { -3, 8, -6 } },
+    args = { value = 7, reversed = true } },
+  { 'fmod', { { 2, -2, 3 } }, { 3 }, { { -3, 6, -6 } }, args = { value = 7, reversed = true } },
+  { 'threshold', { { 1, 2, 3 }, { 0, 2, 4 } }, { 3 }, { { 1, 0, 0 }, { 0, 0, 0 } } },
+  { 'prelu', { { -2, 0, 5 }, { 0.5, 0.5, 0.5 } }, { 3 }, { { 0.5, 2, 3 }, { -2, 0, 0 } } },
+  { 'elu', { { 0, 5 }, { 2, 2 } }, { 2 }, { { 1, 2 }, { 0, 0 } } },
+  { 'threshold', { { 1, 2, 3 } }, { 3 }, { { 0, 0, 3 } }, args = { value = 2 } },
+  { 'hardsigmoid', { { -3, 0, 3, 4 } }, { 4 }, { { 0, 2 / 6, 0, 0 } } },
+  { 'hardswish', { { -4, 0, 4, -1 / 0 } }, { 4 }, { { 0, 1, 3, 0 } } },
+  { 'selu', { { 0 } }, { 1 }, { { 1.05070098735548 } } },
 }
 
 describe('a gradient where a derivative has to be chosen', function()

@@ -16,8 +16,12 @@ local INF, NAN = math.huge, 0 / 0
 
 -- LuaJIT compiles x ^ y, once it has met a y that is no whole number, as 2 ^ (y log2 x), which is
 -- some units in the last place off.
-ffi.cdef 'double pow(double, double);'
-local pow = ffi.C.pow
+ffi.cdef [[
+double pow(double, double); double fmod(double, double); double atan2(double, double);
+double exp2(double); double expm1(double); double log2(double);
+double asinh(double); double acosh(double); double atanh(double);
+]]
+local pow, expm1 = ffi.C.pow, ffi.C.expm1
 
 -- -- Tensors -------------------------------------------------------------------------------------
 
@@ -199,10 +203,31 @@ M.unary = {
   gelu = function(x) return x * (1 + erf(x / math.sqrt(2))) / 2 end,
   silu = function(x) return x * sigmoid(x) end,
   softplus = function(x) return math.max(x, 0) + log1p(math.exp(-math.abs(x))) end,
+  trunc = function(x) return x < 0 and math.ceil(x) or math.floor(x) end,
+  exp2 = function(x) return ffi.C.exp2(x) end,
+  expm1 = function(x) return expm1(x) end,
+  log2 = function(x) return x < 0 and NAN or ffi.C.log2(x) end,
+  tan = math.tan, asin = math.asin, acos = math.acos, atan = math.atan, sinh = math.sinh,
+  cosh = math.cosh,
+  asinh = function(x) return ffi.C.asinh(x) end,
+  acosh = function(x) return ffi.C.acosh(x) end,
+  atanh = function(x) return ffi.C.atanh(x) end,
+  selu = function(x)
+    local scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+    return x < 0 and scale * alpha * expm1(x) or scale * x
+  end,
+  mish = function(x)
+    local e = math.exp(-math.abs(x)) -- tanh(log(1 + e^x)), multiplied out
+    if x < 0 then return x * (e * e + 2 * e) / (e * e + 2 * e + 2) end
+    return x * ((1 + 2 * e) / (1 + 2 * e + 2 * e * e))
+  end,
+  softsign = function(x) return x / (1 + math.abs(x)) end,
+  hardsigmoid = function(x) return x < -3 and 0 or x > 3 and 1 or (x + 3) / 6 end,
+  hardswish = function(x) return x * (x < -3 and 0 or x > 3 and 1 or (x + 3) / 6) end,
 }
 
 local EXACT = { neg = true, abs = true, sign = true, square = true, relu = true, floor = true,
-  ceil = true, round = true }
+  ceil = true, round = true, trunc = true }
 
 for name, f in pairs(M.unary) do
   M[name] = function(inputs)
@@ -236,6 +261,27 @@ M.binary = {
   pow = power,
   maximum = function(x, y) return x ~= x and x or y ~= y and y or math.max(x, y) end,
   minimum = function(x, y) return x ~= x and x or y ~= y and y or math.min(x, y) end,
+  fmod = function(x, y, whole) return whole and y == 0 and 0 or ffi.C.fmod(x, y) end,
+  remainder = function(x, y, whole)
+    if whole then return y == 0 and 0 or x % y end
+    local r = ffi.C.fmod(x, y) -- exact, which Lua's own % is not
+    return r ~= 0 and (r < 0) ~= (y < 0) and r + y or r
+  end,
+  -- of floats as torch.floor_divide: a quotient that is rounded up to a whole number is none
+  floor_divide = function(x, y, whole)
+    if y == 0 then return whole and 0 or x / y end
+    local r = ffi.C.fmod(x, y)
+    return round_even((x - r) / y) - truth(r ~= 0 and (r < 0) ~= (y < 0))
+  end,
+  trunc_divide = function(x, y, whole, dtype) -- of the quotient as it is rounded, as torch.div
+    if y == 0 and whole then return 0 end
+    return M.unary.trunc(whole and x / y or M.convert(x / y, dtype == 'f64' and 'f64' or 'f32'))
+  end,
+  atan2 = function(x, y) return ffi.C.atan2(x, y) end,
+  prelu = function(x, y) return x < 0 and x * y or x end,
+  elu = function(x, y) return x < 0 and y * expm1(x) or x end,
+  celu = function(x, y) return x < 0 and y * expm1(x / y) or x end,
+  threshold = function(x, y) return x <= y and 0 or x end,
   eq = function(x, y) return truth(x == y) end,
   ne = function(x, y) return truth(x ~= y) end,
   lt = function(x, y) return truth(x < y) end,
@@ -247,7 +293,8 @@ M.binary = {
   logical_xor = function(x, y) return truth((x ~= 0) ~= (y ~= 0)) end,
 }
 
-local RATIO = { div = true, pow = true }
+local RATIO = { div = true, pow = true, atan2 = true, prelu = true, elu = true, celu = true,
+  threshold = true }
 local COMPARE = { eq = true, ne = true, lt = true, le = true, gt = true, ge = true,
   logical_and = true, logical_or = true, logical_xor = true }
 
@@ -275,7 +322,7 @@ for name, f in pairs(M.binary) do
     if args.reversed then x, y = y, x end
     local z = M.new(broadcast(x.shape, y.shape), COMPARE[name] and 'bool' or dtype)
     each(z.shape, function(index)
-      local v = f(at(x, index), at(y, index))
+      local v = f(at(x, index), at(y, index), not FLOAT[dtype], dtype)
       if dtype == 'bool' then v = truth(v ~= 0) end -- true + true is true
       z[#z + 1] = wrap(v, dtype)
     end)
@@ -508,7 +555,7 @@ function M.take_back(inputs, args)
   return { dx }
 end
 
-local TOOLS = { each = each, at = at, broadcast = broadcast }
+local TOOLS = { each = each, at = at, broadcast = broadcast, wrap = wrap }
 for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan', 'choice' } do
   dofile(HERE .. 'reference_' .. part .. '.lua')(M, TOOLS)
 for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan', 'index' } do

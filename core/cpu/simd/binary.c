@@ -35,12 +35,15 @@ static inline double select_f64(bool c, double a, double b)
 #define OF_F32(NAME, name, ...) FUNCTION(name##_f32, float, float, __VA_ARGS__)
 #define OF_F64(NAME, name, ...) FUNCTION(name##_f64, double, double, __VA_ARGS__)
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtype-limits" /* u8 is never below 0 */
 RG_BINARY_INTEGER_FORMULAS(OF_I64)
 RG_BINARY_INTEGER_FORMULAS(OF_I32)
 RG_BINARY_INTEGER_FORMULAS(OF_I8)
 RG_BINARY_INTEGER_FORMULAS(OF_U8)
-RG_BINARY_FORMULAS(OF_F32, powf, select_f32)
-RG_BINARY_FORMULAS(OF_F64, pow, select_f64)
+#pragma GCC diagnostic pop
+RG_BINARY_FORMULAS(OF_F32, RG_LIBRARY_F32, powf, select_f32)
+RG_BINARY_FORMULAS(OF_F64, RG_LIBRARY_F64, pow, select_f64)
 
 /* -- Loops ---------------------------------------------------------------------------- */
 
@@ -101,46 +104,67 @@ RG_BINARY_FORMULAS(OF_F64, pow, select_f64)
   LOOPS(name, i8, int8_t, uint8_t, __VA_ARGS__)   \
   LOOPS(name, u8, uint8_t, uint8_t, __VA_ARGS__)
 
+#define DEFINE_INTEGER(name)                           \
+  LOOPS(name, i64, int64_t, int64_t, name##_i64(x, y)) \
+  LOOPS(name, i32, int32_t, int32_t, name##_i32(x, y)) \
+  LOOPS(name, i8, int8_t, int8_t, name##_i8(x, y))     \
+  LOOPS(name, u8, uint8_t, uint8_t, name##_u8(x, y))
+
 DEFINE_ARITH(add)
 DEFINE_ARITH(sub)
 DEFINE_ARITH(mul)
 DEFINE_ARITH(maximum)
 DEFINE_ARITH(minimum)
+DEFINE_ARITH(remainder)
+DEFINE_ARITH(fmod)
+DEFINE_ARITH(floor_divide)
+DEFINE_ARITH(trunc_divide)
 DEFINE_RATIO(div)
+DEFINE_RATIO(prelu)
+DEFINE_RATIO(threshold)
+DEFINE_INTEGER(bitwise_and)
+DEFINE_INTEGER(bitwise_or)
+DEFINE_INTEGER(bitwise_xor)
+DEFINE_INTEGER(bitwise_left_shift)
+DEFINE_INTEGER(bitwise_right_shift)
 RG_COMPARE_FORMULAS(DEFINE_COMPARE)
 
-/* -- Powers ----------------------------------------------------------------------------- */
+/* -- Functions of the C library ----------------------------------------------------------- */
 
 /* Whole blocks only, so that an element's bits do not depend on its place (see unary.c). */
 enum { BLOCK = 16 };
 
-LOOPS(pow_block, f32, float, float, pow_f32(x, y))
-LOOPS(pow_block, f64, double, double, pow_f64(x, y))
-
-#define POW_LOOP(lane, T, form, moves_a, moves_b)                                   \
-  static void pow_##lane##_##form(void *z, const void *a, const void *b, int64_t n) \
-  {                                                                                 \
-    int64_t whole = n & -BLOCK;                                                     \
-    size_t bytes = (size_t)(n - whole) * sizeof(T);                                 \
-                                                                                    \
-    pow_block_##lane##_##form(z, a, b, whole);                                      \
-    if (whole < n) {                                                                \
-      T x[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };              \
-      T y[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };              \
-                                                                                    \
-      memcpy(x, (const T *)a + (moves_a ? whole : 0), moves_a ? bytes : sizeof(T)); \
-      memcpy(y, (const T *)b + (moves_b ? whole : 0), moves_b ? bytes : sizeof(T)); \
-      pow_block_##lane##_##form(x, x, y, BLOCK);                                    \
-      memcpy((T *)z + whole, x, bytes);                                             \
-    }                                                                               \
+#define BLOCK_LOOP(name, lane, T, form, moves_a, moves_b)                              \
+  static void name##_##lane##_##form(void *z, const void *a, const void *b, int64_t n) \
+  {                                                                                    \
+    int64_t whole = n & -BLOCK;                                                        \
+    size_t bytes = (size_t)(n - whole) * sizeof(T);                                    \
+                                                                                       \
+    name##_block_##lane##_##form(z, a, b, whole);                                      \
+    if (whole < n) {                                                                   \
+      T x[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };                 \
+      T y[BLOCK] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };                 \
+                                                                                       \
+      memcpy(x, (const T *)a + (moves_a ? whole : 0), moves_a ? bytes : sizeof(T));    \
+      memcpy(y, (const T *)b + (moves_b ? whole : 0), moves_b ? bytes : sizeof(T));    \
+      name##_block_##lane##_##form(x, x, y, BLOCK);                                    \
+      memcpy((T *)z + whole, x, bytes);                                                \
+    }                                                                                  \
   }
 
-POW_LOOP(f32, float, rr, 1, 1)
-POW_LOOP(f32, float, ro, 1, 0)
-POW_LOOP(f32, float, or, 0, 1)
-POW_LOOP(f64, double, rr, 1, 1)
-POW_LOOP(f64, double, ro, 1, 0)
-POW_LOOP(f64, double, or, 0, 1)
+#define BLOCK_LOOPS(name, lane, T)                     \
+  LOOPS(name##_block, lane, T, T, name##_##lane(x, y)) \
+  BLOCK_LOOP(name, lane, T, rr, 1, 1)                  \
+  BLOCK_LOOP(name, lane, T, ro, 1, 0)                  \
+  BLOCK_LOOP(name, lane, T, or, 0, 1)
+#define DEFINE_BLOCKS(name)     \
+  BLOCK_LOOPS(name, f32, float) \
+  BLOCK_LOOPS(name, f64, double)
+
+DEFINE_BLOCKS(pow)
+DEFINE_BLOCKS(atan2)
+DEFINE_BLOCKS(elu)
+DEFINE_BLOCKS(celu)
 
 /* -- Table ------------------------------------------------------------------------------ */
 
@@ -156,6 +180,11 @@ POW_LOOP(f64, double, or, 0, 1)
     [RG_LANE_I8] = FORMS(name, i8), [RG_LANE_U8] = FORMS(name, u8)      \
   }
 #define ROW_COMPARE(name) ROW_ARITH(name)
+#define ROW_INTEGER(name)                                               \
+  {                                                                     \
+    [RG_LANE_I64] = FORMS(name, i64), [RG_LANE_I32] = FORMS(name, i32), \
+    [RG_LANE_I8] = FORMS(name, i8), [RG_LANE_U8] = FORMS(name, u8)      \
+  }
 #define ROW_RATIO(name)                                                \
   {                                                                    \
     [RG_LANE_F32] = FORMS(name, f32), [RG_LANE_F64] = FORMS(name, f64) \

@@ -58,6 +58,12 @@ enum { BLOCK = 16 }; /* elements in the widest vector */
   LOOP(name, i8, int8_t, int8_t)    \
   LOOP(name, u8, uint8_t, uint8_t)
 
+#define DEFINE_INTEGER(name)        \
+  LOOP(name, i64, int64_t, int64_t) \
+  LOOP(name, i32, int32_t, int32_t) \
+  LOOP(name, i8, int8_t, int8_t)    \
+  LOOP(name, u8, uint8_t, uint8_t)
+
 #define DEFINE_TRUTH(name)          \
   LOOP(name, f32, float, uint8_t)   \
   LOOP(name, f64, double, uint8_t)  \
@@ -82,6 +88,11 @@ RG_UNARY_LIST(DEFINE)
     [RG_LANE_I8] = name##_i8_loop, [RG_LANE_U8] = name##_u8_loop      \
   }
 #define ROW_TRUTH(name) ROW_EXACT(name)
+#define ROW_INTEGER(name)                                             \
+  {                                                                   \
+    [RG_LANE_I64] = name##_i64_loop, [RG_LANE_I32] = name##_i32_loop, \
+    [RG_LANE_I8] = name##_i8_loop, [RG_LANE_U8] = name##_u8_loop      \
+  }
 #define ROW_FLOAT(name)                                              \
   {                                                                  \
     [RG_LANE_F32] = name##_f32_loop, [RG_LANE_F64] = name##_f64_loop \

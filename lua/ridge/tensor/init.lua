@@ -19,6 +19,7 @@ local arrange = require 'ridge.tensor.arrange'
 local indexing = require 'ridge.tensor.indexing'
 local windows = require 'ridge.tensor.windows'
 local pools = require 'ridge.tensor.pools'
+local composed = require 'ridge.tensor.composed'
 local pieces = require 'ridge.tensor.pieces'
 local summary = require 'ridge.show.summary'
 
@@ -26,8 +27,8 @@ local M = {}
 
 local methods, docs = {}, {}
 local surplus = require('ridge.tensor.elementwise').surplus
-for _, source in ipairs { ops, view, grad, image, choose, indexing, arrange, windows,
-  pools } do
+for _, source in ipairs { ops, view, grad, image, choose, indexing, arrange, windows, pools,
+  composed } do
   for name, f in pairs(source.methods) do methods[name] = f end
   for name, doc in pairs(source.docs) do docs[name] = doc end
 end

@@ -159,6 +159,46 @@ function M.arange(first, last, step, opts)
   return x
 end
 
+--- n numbers from first to last, both included, as far apart as they all can be.
+---@param first number
+---@param last number
+---@param n number how many, from 0; one is first
+---@param opts table|nil {dtype =, device =, pinned =}
+---@return Tensor
+-- >> ridge.linspace(0, 1, 5)
+function M.linspace(first, last, n, opts)
+  if type(first) ~= 'number' or type(last) ~= 'number' then
+    blame.raise('linspace: first and last are numbers')
+  end
+  if type(n) ~= 'number' or n ~= math.floor(n) or n < 0 then
+    blame.raise('linspace: n is a whole number from 0, got ' .. blame.show(n))
+  end
+  local x = empty('linspace', { n }, options.check(MAKE, opts, 'linspace'))
+  call.check(C.rg_arange_(x._t, first, n > 1 and (last - first) / (n - 1) or 0))
+  if n > 1 then -- the last one exactly, whatever the distance was rounded to
+    call.check(C.rg_fill_(x:narrow(1, n, 1)._t, last))
+  end
+  return x
+end
+
+--- Ones on the diagonal of a matrix, zeros elsewhere.
+---@param n number rows
+---@param m number|table|nil columns, as many as rows when left out; or options
+---@param opts table|nil {dtype =, device =, pinned =}
+---@return Tensor
+-- >> ridge.eye(2, 3)
+function M.eye(n, m, opts)
+  if type(m) == 'table' then m, opts = nil, m end
+  if m == nil then m = n end
+  local x = empty('eye', { n, m }, options.check(MAKE, opts, 'eye'))
+  call.check(C.rg_fill_(x._t, 0))
+  if n > 0 and m > 0 then
+    local diagonal = x:reshape(-1):narrow(1, 1, math.min(n, m), m + 1)
+    call.check(C.rg_fill_(diagonal._t, 1))
+  end
+  return x
+end
+
 -- -- From numbers in Lua ------------------------------------------------------------------
 
 local function measure(value, depth, sizes)

@@ -223,6 +223,8 @@ M.FUNCTIONS = {
   ['ridge.nn.random_features'] = '8, 4, 1',
   ['ridge.nn.round_for_tensor_cores'] = '1000, 500, 8, 60',
   ['ridge.open'] = '"fit.db"',
+  ['ridge.linspace'] = 'a, b, c', ['ridge.eye'] = 'a, b',
+  ['ridge.one_hot'] = 'I(b, a, c), one { b, c }',
   ['ridge.where'] = 'F(a, b):to "f32":gt(0), F(one { 1, a }, b), often(50) and F(b) or a',
   ['ridge.optim.Adam'] = 'net(), { lr = 0.1 }', ['ridge.optim.Lion'] = 'net()',
   ['ridge.optim.AdamW'] = 'net(), { lr = 0.1, amsgrad = often(50) }',
@@ -293,6 +295,10 @@ M.METHODS = {
   ['tensor:triu'] = 'F(a, b, c), one { 0, 1, -1 }',
   ['tensor:depth_to_space'] = 'F(1, 4 * a, b, c), 2, { order = one { "dcr", "crd" } }',
   ['tensor:space_to_depth'] = 'F(1, a, 2 * b, 2 * c), 2',
+  ['tensor:clamp'] = 'F(a, b), -0.5, F(b)', ['tensor:leaky_relu'] = 'F(a, b), 0.1',
+  ['tensor:any'] = 'F(a, b):to "f32", one { 1, 2, -1 }',
+  ['tensor:all'] = 'F(a, b):to "f32", one { 1, 2, -1 }',
+  ['tensor:logsumexp'] = 'F(a, b, c), one { 1, 2, 3 }',
   ['tensor:take'] = 'F(a, b), I(a, c)', ['tensor:svd'] = 'ridge.randn(a, b)',
   ['tensor:backward'] = '(ridge.randn(a, b):requires_grad_() * F(b)):sum()',
   ['tensor:on_gradient'] = 'ridge.ones(a):requires_grad_(), function(x) return x end',
@@ -381,12 +387,19 @@ M.METHODS = {
   ['sweep:plot'] = 'sweep(), "map", { x = "width", y = "kind", z = "fwd" }',
 }
 for _, name in ipairs { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt',
-                        'le', 'gt', 'ge', 'logical_and', 'logical_or', 'logical_xor' } do
+                        'le', 'gt', 'ge', 'logical_and', 'logical_or', 'logical_xor',
+                        'remainder', 'fmod', 'floor_divide', 'trunc_divide', 'atan2', 'prelu',
+                        'elu', 'celu', 'threshold' } do
   local compares = #name == 2 or name:find '^logical'
   M.METHODS['tensor:' .. name] = 'F(a, b), F(one { 1, a }, b)'
   M.METHODS['tensor:' .. name .. '_'] = ('F(a, b):detach()%s, F(one { 1, a }, b)%s'):format(
     compares and ':to "bool"' or '', compares and '' or ':detach()')
 end
+for _, name in ipairs { 'and', 'or', 'xor', 'left_shift', 'right_shift' } do
+  M.METHODS['tensor:bitwise_' .. name] = 'I(100, a, b), I(8, one { 1, a }, b)'
+  M.METHODS['tensor:bitwise_' .. name .. '_'] = 'I(100, a, b):to "i64", I(8, one { 1, a }, b)'
+end
+M.METHODS['tensor:bitwise_not'], M.METHODS['tensor:bitwise_not_'] = 'I(100, a, b)', 'I(100, a, b)'
 
 -- The others mostly need nothing but the tensor; those that need more are found by chance.
 for name in pairs(types.of(ridge.ones(1)).methods) do

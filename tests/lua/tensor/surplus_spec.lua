@@ -20,7 +20,7 @@ describe('one argument too many', function()
   end
   for _, entry in ipairs(method.entries()) do entries[entry.name] = takes(entry) end
   for _, name in ipairs { 'ops', 'view', 'grad', 'image', 'choose',
-    'init' } do
+    'composed', 'init' } do
     local file = assert(io.open(('lua/ridge/tensor/%s.lua'):format(name)))
     for _, entry in ipairs(annotations.parse(file:read '*a')) do
       if entry.owner == 'methods' and method_of(entry.name) then
