@@ -15,5 +15,15 @@ data=$("$venv/bin/python" -c 'import onnx.backend.test, os; print(os.path.join(o
 ./ridge scripts/onnx/light.lua "$data/light"
 drawn=$(mktemp -d)
 trap 'rm -rf "$drawn"' EXIT
+"$venv/bin/python" scripts/onnx/fields_check.py core/ridge/onnx.h
+"$venv/bin/python" scripts/onnx/fixtures.py "$drawn/fixtures"
+for file in "$drawn"/fixtures/*; do # which onnx of another version may write differently
+  cmp "$file" "tests/fixtures/onnx/${file##*/}" || echo 'another fixture than the one that is kept'
+done
+mkdir "$drawn/nets"
+./ridge scripts/onnx/export_nets.lua "$drawn/nets" >"$drawn/rows"
+"$venv/bin/python" scripts/onnx/export_check.py "$drawn/nets" "$drawn/rows" >"$drawn/table" ||
+  { cat "$drawn/table"; exit 1; }
+cp "$drawn/table" results/onnx_export.md
 "$venv/bin/python" scripts/onnx/random_weights.py "$data/light" "$drawn"
 ./ridge scripts/onnx/light.lua "$drawn"

@@ -52,6 +52,22 @@ local NETS = {
   { 'low rank', nn.LowRankLinear(64, 48, { rank = 8 }), sequences(3, 64) },
   { 'embedding', nn.Sequential(nn.Embedding(50, 16), nn.LayerNorm(16), nn.Linear(16, 8)),
     function(n) return ridge.randint(0, 49, { n, 5 }) end },
+  { 'elementwise functions', function(x)
+    return (1 - x:abs():add(0.5):rsqrt()) / x:exp():log1p(), x:gt(0.2):to 'f32',
+      x:square():sqrt():maximum(0.3):softplus(), x:erf():minimum(x:sin() * x:cos()),
+      x:gelu() + x:silu(), (x:sign():to 'i32' + 2):to 'f32'
+  end, rows(12) },
+  { 'reductions', function(x)
+    return x:sum(2), x:mean { 2, 3 }, x:max(3, true), x:norm(2, 2), x:norm(1, -1),
+      x:argmax(2):to 'f32', x:softmax(2), x:min(2), x:prod(3)
+  end, sequences(3, 5) },
+  { 'views', function(x)
+    local n = x:size(1)
+    return x:reshape(n * 3, 4), x:reshape(-1), x:transpose(2, 3):contiguous(), x:narrow(2, 2, 2),
+      x:narrow(1, 1, n):relu(), x:select(2, 3), x:select(1, n), x:unsqueeze(2),
+      x:permute(3, 1, 2):contiguous(), ridge.concat({ x, x }, 1),
+      x:mean(2, true):expand(n, 3, 4):contiguous()
+  end, sequences(3, 4) },
 }
 
 -- Running statistics that are no zeros and ones, as after training.
@@ -76,11 +92,13 @@ end
 ridge.seed(1)
 for number, row in ipairs(NETS) do
   local name, net, draw = unpack(row)
-  ridge.no_grad(function() -- statistics of batches that were seen
-    for _ = 1, 3 do net(draw(8)) end
-    shake(net)
-  end)
-  net:eval()
+  if type(net) == 'table' then
+    ridge.no_grad(function() -- statistics of batches that were seen
+      for _ = 1, 3 do net(draw(8)) end
+      shake(net)
+    end)
+    net:eval()
+  end
   local base = ('%s/%d'):format(FOLDER, number)
   local n_outputs
   for _, n in ipairs(BATCHES) do

@@ -260,6 +260,18 @@ local function shapes_of(list)
   return out
 end
 
+-- Numbers that the net holds: a module's, or what a function reads of modules.
+local function parameters_of(net, graph)
+  if type(net) == 'table' and net.num_parameters then return (select(2, net:num_parameters())) end
+  local n = 0
+  for _, value in ipairs(graph:values()) do
+    local count = value.kind == 'parameter' and 1 or 0
+    for _, size in ipairs(value.shape) do count = count * size end
+    n = n + count
+  end
+  return n
+end
+
 -- -- Exporting ----------------------------------------------------------------------------------
 
 --- Write a net in evaluation mode as an ONNX file, by what it computes for an example.
@@ -293,12 +305,8 @@ function M.export(net, path, opts)
   local model = emit.model(graph, { opset = opts.opset, inputs = inputs, outputs = outputs,
     sizes = known, xs = xs, order = places })
   local written = file.write(path, model, { inline = opts.external }, WHAT)
-  local parameters = 0
-  for _, t in ipairs(model.graph.initializers) do
-    parameters = parameters + (t.value.dtype:find '^[fb]%w*%d' and t.value.count or 0)
-  end
   local result = setmetatable({ onnx_path = path, opset_version = opts.opset,
-    ir_version = model.ir_version, num_parameters = parameters,
+    ir_version = model.ir_version, num_parameters = parameters_of(net, graph),
     model_size_mb = (written.bytes + (written.external_bytes or 0)) / 2 ^ 20,
     external = written.external, external_bytes = written.external_bytes,
     inputs = model.graph.inputs, outputs = model.graph.outputs,

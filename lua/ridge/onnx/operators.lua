@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- The operators of ONNX that export writes: since which version they are what is written here, how
---- many inputs and outputs they take, their attributes. After ONNX's own page of operators.
+--- many inputs and outputs they take, their attributes. After ONNX's list of its operators.
 
 local M = {}
 

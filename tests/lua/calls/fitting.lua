@@ -178,6 +178,8 @@ M.FUNCTIONS = {
   ['ridge.grad_saved'] = '(ridge.randn(a):requires_grad_() * 2):sum()',
   ['ridge.graph'] = 'function(x, y) return x:matmul(y):gelu() end, F(a, b), F(b, c)',
   ['ridge.graph.is'] = 'a', ['ridge.graph.pass'] = '"mine", function(g) return g end',
+  ['ridge.onnx.export'] = 'ridge.nn.Linear(a, b):eval(), "fit.onnx", '
+    .. '{ x = F(c, a), test = false }',
   ['ridge.onnx.load'] = '"tests/fixtures/onnx/ops/softmax.onnx"',
   ['ridge.graph.parse'] = 'ridge.graph(net(), ridge.ones(2, 3)):json()',
   ['ridge.graph.load'] = 'file("fit.g.json", ridge.graph(net(), ridge.ones(2, 3)):json())',
