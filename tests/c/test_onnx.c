@@ -45,8 +45,9 @@ static rg_onnx_item next(rg_onnx_cursor *c, int32_t field, const char *what)
 
 static rg_onnx_cursor inside(const rg_onnx_cursor *c, const rg_onnx_item *item, int32_t message)
 {
-  return (rg_onnx_cursor){ .start = c->start, .at = item->at, .end = item->at + item->bytes,
-                           .message = message };
+  return (rg_onnx_cursor){
+    .start = c->start, .at = item->at, .end = item->at + item->bytes, .message = message
+  };
 }
 
 static void read_attribute(const rg_onnx_cursor *node, const rg_onnx_item *item)

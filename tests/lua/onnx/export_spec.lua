@@ -171,6 +171,15 @@ describe('ridge.onnx.export', function()
     assert.equal('Gemm Gemm Mul Mul', ops_of(model)) -- the exp is computed
   end)
 
+  it('lets a weight follow a dynamic axis', function()
+    local kept = ridge.randn(1, 3)
+    local r, model = export(function(x) return kept:expand(x:size(1), 3) * 2 end,
+      ridge.randn(4, 5))
+    assert.same({ { 'batch_size', 3 } }, r.output_shapes)
+    assert.equal('Shape Gather Concat Expand Mul', ops_of(model))
+    assert.is_true(r.inference_test_passed)
+  end)
+
   it('puts large weights beside the model', function()
     local r = export(nn.Linear(64, 64), ridge.randn(4, 64), { external = 1000 })
     assert.equal(PATH:match '[^/]*$' .. '.data', r.external)
