@@ -23,7 +23,7 @@ local SPEC = {
   opset = { 'integer', default = 14, min = 13, max = 21, doc = 'version of the operators' },
   inputs = { 'table', doc = "names of the inputs; 'input', or 'input_1' ..." },
   outputs = { 'table', doc = "names of the outputs; 'output', or 'output_1' ..." },
-  dynamic = { 'table', default = {}, doc = 'names of axes that may have any size, by input' },
+  dynamic = { 'table', doc = 'names of axes that may have any size, by input' },
   optimize = { 'boolean', default = true, doc = 'run passes that are for inference' },
   validate = { 'boolean', default = true, doc = 'read the file back and check it' },
   test = { 'boolean', default = true, doc = 'load the file and compare results' },
@@ -299,7 +299,7 @@ function M.export(net, path, opts)
   end
   local xs = example(opts.x)
   local inputs = names_of(opts.inputs, #xs, 'input')
-  local order, places = axes_of(opts.dynamic, inputs, opts.outputs, xs)
+  local order, places = axes_of(opts.dynamic or {}, inputs, opts.outputs, xs)
   local graph, known, tried = recordings(net, xs, order, places, opts.optimize)
   local outputs = names_of(opts.outputs, #graph:outputs(), 'output')
   local model = emit.model(graph, { opset = opts.opset, inputs = inputs, outputs = outputs,
