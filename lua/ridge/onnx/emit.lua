@@ -159,7 +159,7 @@ function E:of(value)
   if name then return name end
   local pointer = C.rg_graph_bound(self.source._p, value.id)
   if pointer == nil then self:refuse(nil, tostring(value) .. ' has no tensor') end
-  local x = ref.wrap(C.rg_tensor_retain(pointer)):detach()
+  local x = ref.wrap(C.rg_tensor_retain(pointer)):detach():to 'cpu'
   name = self:weight(value.name or ('constant_%d'):format(value.id), x)
   self.names[value.id] = name
   return name

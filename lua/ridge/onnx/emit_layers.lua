@@ -40,8 +40,7 @@ end
 
 function records.matmul(e, node, names)
   if node.args.compute ~= -1 then e:refuse(node, 'its result is of a type of its own') end
-  local list = same_type(e, node, names)
-  return e:node('MatMul', list)
+  return e:node('MatMul', (same_type(e, node, names)))
 end
 
 function records.linear(e, node, names)

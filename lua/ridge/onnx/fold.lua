@@ -33,9 +33,7 @@ COMPUTE.expand = function(args, x) return x:expand(args.shape) end
 COMPUTE.cast = function(args, x) return x:to(args.dtype) end
 COMPUTE.copy = function(_, x) return x end
 COMPUTE.detach = COMPUTE.copy
-COMPUTE.matmul = function(args, x, y)
-  return args.dtype == -1 and args.compute == -1 and x:matmul(y) or nil
-end
+COMPUTE.matmul = function(_, x, y) return x:matmul(y) end
 
 --- What a node makes of tensors; nil where it is left to the file.
 ---@param node table of a graph

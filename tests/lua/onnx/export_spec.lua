@@ -129,6 +129,23 @@ describe('ridge.onnx.export', function()
     assert.equal(0, r.max_difference)
   end)
 
+  it('writes half types, and f64', function()
+    for _, kind in ipairs { 'f64', 'f16', 'bf16' } do
+      local net = nn.Sequential(nn.Linear(6, 8, { activation = 'gelu' }), nn.LayerNorm(8)):to(kind)
+      local r, model = export(net, ridge.randn(4, 6):to(kind), { opset = 17 })
+      assert.equal(kind, model.graph.outputs[1].type)
+      assert.is_true(r.inference_test_passed, kind .. ' ' .. tostring(r.max_difference))
+      assert.equal(kind == 'f64' and 1e-5 or kind == 'f16' and 2 ^ -8 or 2 ^ -5, r.tolerance)
+    end
+  end)
+
+  it('multiplies what is no weight', function()
+    local r, model = export(function(x) return x:matmul(x:transpose(2, 3)) end,
+      ridge.randn(4, 3, 6))
+    assert.equal('Transpose MatMul', ops_of(model))
+    assert.is_true(r.inference_test_passed)
+  end)
+
   it('says all of it', function()
     local r = export(nn.Linear(3, 2), ridge.randn(4, 3), { opset = 15, outputs = { 'y' } })
     assert.equal(PATH, r.onnx_path)
@@ -202,6 +219,11 @@ describe('ridge.onnx.export', function()
     assert.is_false(ok)
     assert.matches('in training mode', err.message)
     refused('in training mode', training, ridge.randn(4, 3))
+    refused('writes into a part of a tensor', function(x)
+      local y = x * 2
+      y:narrow(2, 1, 2):add_(1)
+      return y
+    end, ridge.randn(4, 3))
     refused('dropout.*draws random numbers', function(x) return x:dropout(0.5) end,
       ridge.randn(4, 3))
     refused('svd.*ONNX has no operator for it', function(x) return (select(2, x:svd())) end,
