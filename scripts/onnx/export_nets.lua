@@ -61,6 +61,15 @@ local NETS = {
     return x:sum(2), x:mean { 2, 3 }, x:max(3, true), x:norm(2, 2), x:norm(1, -1),
       x:argmax(2):to 'f32', x:softmax(2), x:min(2), x:prod(3)
   end, sequences(3, 5) },
+  { 'order and edges', function(x)
+    local best, where = x:topk(2)
+    local small, at = x:sort(2)
+    return best, where:to 'f32', small, at:to 'f32', x:cumsum(3), x:pad { { 1, 2 }, { 0, 1 } },
+      x:pad({ { 2, 1 } }, { mode = 'reflect' }), x:roll(1, 2), x:flip(2), x:gather(2,
+      x:argmax(2, true)), ridge.where(x:gt(0), x, x * 2)
+  end, sequences(3, 5) },
+  { 'transposed convolution', nn.Sequential(nn.ConvTranspose2d(3, 5, 3, { stride = 2,
+    padding = 1 }), nn.ReLU()), images(3, 7) },
   { 'views', function(x)
     local n = x:size(1)
     return x:reshape(n * 3, 4), x:reshape(-1), x:transpose(2, 3):contiguous(), x:narrow(2, 2, 2),

@@ -152,6 +152,29 @@ function records.conv2d(e, node, names)
   end)
 end
 
+-- A transposed convolution: the gradient of one for its images.
+function records.conv2d_back_data(e, node, names)
+  local list, kind = same_type(e, node, names)
+  local args, w = node.args, node.inputs[2].shape
+  local nhwc = args.layout == 'nhwc'
+  local extra = {}
+  for i = 1, 2 do
+    local at = nhwc and i + 1 or i + 2
+    local least = (node.inputs[1].shape[at] - 1) * args.stride[i]
+      + args.dilation[i] * (w[i + 2] - 1) + 1 - args.pad_low[i] - args.pad_high[i]
+    extra[i] = node.outputs[1].shape[at] - least
+    if type(e:shape(node.outputs[1])[at]) == 'table' then
+      e:refuse(node, 'the size of its images follows a dynamic axis')
+    end
+  end
+  return first(e, node, list[1], function(x)
+    local y = e:node('ConvTranspose', { x, list[2] }, { kernel_shape = { w[3], w[4] },
+      strides = args.stride, dilations = args.dilation, pads = pads(args), group = args.groups,
+      output_padding = extra })
+    return activation(e, args.act, y, kind)
+  end)
+end
+
 local function pool(op)
   return function(e, node, names)
     local args = node.args

@@ -184,8 +184,10 @@ function records.arange(e, node)
   if #value.shape ~= 1 or type(n) == 'table' then
     e:refuse(node, 'its length follows a dynamic axis')
   end
-  local x = make.arange(n):to 'f64':mul(node.args.step):add(node.args.start)
-  return e:weight(e.prefix .. 'arange', x:to(value.dtype))
+  local numbers = {}
+  for i = 1, n do numbers[i] = node.args.start + (i - 1) * node.args.step end
+  return e:weight(e.prefix .. 'arange', n > 0 and make.tensor(numbers, { dtype = 'f64' })
+    :to(value.dtype) or make.empty(0, { dtype = value.dtype }))
 end
 
 function records.concat(e, node, names)
@@ -209,10 +211,78 @@ function records.gather(e, node, names)
     { axis = axis_of(node.args.axis) })
 end
 
+local REDUCTION = { [1] = 'add', [2] = 'mul', [3] = 'max', [4] = 'min' }
+
 function records.scatter(e, node, names)
-  if node.args.reduce ~= 0 then return nil end
+  local how = REDUCTION[node.args.reduce]
+  local since = how == nil and 13 or node.args.reduce <= 2 and 16 or 18
+  if e.opset < since then
+    e:refuse(node, ('ScatterElements with %s needs opset = %d'):format(how, since))
+  end
   return e:node('ScatterElements', { names[1], index_of(e, node, 2, names), names[3] },
-    { axis = axis_of(node.args.axis) })
+    { axis = axis_of(node.args.axis), reduction = how })
+end
+
+-- -- Order ----------------------------------------------------------------------------------------
+
+local function top(e, node, x, k, largest)
+  local kind = node.outputs[2] and node.outputs[2].dtype or 'i64'
+  local outputs = { e:name(e.prefix .. 'TopK'),
+    kind == 'i64' and e:wanted(node.outputs[2]) or e:name(e.prefix .. 'TopK_index') }
+  e:node('TopK', { x, k }, { axis = axis_of(node.args.axis), largest = largest and 1 or 0 },
+    outputs)
+  return outputs[1], e:cast(outputs[2], 'i64', kind)
+end
+
+function records.topk(e, node, names)
+  return top(e, node, names[1], e:ints { node.args.k }, node.args.largest)
+end
+
+function records.sort(e, node, names)
+  local shape, axis = e:shape(node.inputs[1]), axis_of(node.args.axis)
+  if axis < 0 then axis = axis + #shape end
+  return top(e, node, names[1], vector(e, { shape[axis + 1] }), node.args.descending)
+end
+
+-- -- Edges ----------------------------------------------------------------------------------------
+
+local MODE = { [0] = 'constant', 'reflect', 'edge', 'wrap' }
+
+-- Elements of the other end in front of and behind an axis, by cutting and joining.
+local function wrapped(e, node, x)
+  for i, size in ipairs(e:shape(node.inputs[1])) do
+    local low, high = node.args.low[i], node.args.high[i]
+    if low ~= 0 or high ~= 0 then
+      if type(size) == 'table' or low > size or high > size then
+        e:refuse(node, 'it wraps around an axis of any size, or more than once')
+      end
+      local cut, parts = math.max(0, -low), {}
+      local left = size - cut - math.max(0, -high)
+      if low > 0 then parts[1] = slice(e, x, i - 1, size, size - low, low, 1) end
+      parts[#parts + 1] = left == size and x or slice(e, x, i - 1, size, cut, left, 1)
+      if high > 0 then parts[#parts + 1] = slice(e, x, i - 1, size, 0, high, 1) end
+      x = #parts == 1 and parts[1] or e:node('Concat', parts, { axis = i - 1 })
+    end
+  end
+  return x
+end
+
+function records.pad(e, node, names)
+  local pads, args = {}, node.args
+  for i = 1, #node.inputs[1].shape do
+    pads[i], pads[i + #node.inputs[1].shape] = args.low[i], args.high[i]
+  end
+  local mode = MODE[args.mode]
+  if mode == 'wrap' then return wrapped(e, node, names[1]) end
+  return e:node('Pad', { names[1], e:ints(pads), mode == 'constant'
+    and e:number(args.value, node.outputs[1].dtype) or '' }, { mode = mode })
+end
+
+for op, upper in pairs { tril = 0, triu = 1 } do
+  records[op] = function(e, node, names)
+    if e.opset < 14 then e:refuse(node, 'Trilu needs opset = 14') end
+    return e:node('Trilu', { names[1], e:number(node.args.diagonal, 'i64') }, { upper = upper })
+  end
 end
 
 return M

@@ -90,6 +90,20 @@ describe('ridge.onnx.export', function()
           x:softmax(2), x:min(2), x:prod(3)
       end, ridge.randn(4, 3, 5)
     end },
+    { 'order and edges', function()
+      return function(x)
+        local best, where = x:topk(2)
+        local small, at = x:sort(2)
+        return best, where, small, at, x:cumsum(3), x:pad { { 1, 2 }, { 0, 1 } }, x:roll(1, 2),
+          x:pad({ { 2, 1 } }, { mode = 'reflect' }), x:flip(2),
+          x + ridge.arange(1, 9, 2), ridge.where(x:gt(0), x, x * 2),
+          x:gather(2, x:argmax(2, true))
+      end, ridge.randn(4, 3, 5)
+    end },
+    { 'transposed convolutions', function()
+      return nn.Sequential(nn.ConvTranspose2d(3, 5, 3, { stride = 2, padding = 1 }), nn.ReLU()),
+        ridge.randn(4, 3, 5, 5)
+    end },
     { 'views', function()
       return function(x)
         local n = x:size(1)
@@ -233,8 +247,8 @@ describe('ridge.onnx.export', function()
       state:add_(1)
       return x + state
     end, ridge.randn(4, 3))
-    refused('CumSum needs opset = 14', function(x) return x:cumsum(2) end, ridge.randn(4, 3),
-      { opset = 13 })
+    refused('Trilu needs opset = 14', function(x) return x:tril() end, ridge.randn(4, 3),
+      { opset = 13, dynamic = {} })
   end)
 
   it('refuses a branch on the data', function()
