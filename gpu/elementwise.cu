@@ -184,37 +184,7 @@ static rg_status unary_wide(const rg_call *call, rg_tensor *y)
                       y->_count));
 }
 
-static rg_status unary(const rg_call *call, rg_tensor *y, rg_frame *frame)
-{
-  const rg_tensor *x = call->in[0];
-  const bool turns = call->op->id == RG_OP_BITWISE_NOT && x->_dtype == RG_BOOL;
-  const int32_t id = turns ? RG_OP_LOGICAL_NOT : call->op->id; /* bool has one bit */
-  const int64_t n = 16 / rg_bytes_of(y->_dtype);
-
-  if (y->_count == 0) {
-    return RG_OK;
-  }
-  if (x->_dtype != y->_dtype) {
-    return unary_wide(call, y);
-  }
-  rg_strided to = rg_view_of(y);
-  rg_strided from = rg_view_as(x, y->_shape, y->_ndim);
-  int32_t wide = rg_packs(to, y->_dtype, n) && rg_packs(from, x->_dtype, n);
-  rg_launch_cfg cfg = rg_filling(y->_count, n, call);
-
-  frame->path = rg_path_of(wide);
-
-  return rg_dispatch<RG_KINDS_COMPUTED>(call, y->_dtype, [&](auto t) {
-    using T = rg_t<decltype(t)>;
-
-    return to.flat == 1 && from.flat == 1 && wide && y->_count % n == 0
-               ? rg_launch(k_unary_flat<T>, cfg, id, to.data, (const char *)from.data,
-                           y->_count / n)
-               : rg_launch(k_unary<T>, cfg, id, to, from, y->_count, wide);
-  });
-}
-
-static rg_status truth(const rg_call *call, rg_tensor *y, rg_frame *frame)
+static rg_status answer(const rg_call *call, int32_t id, rg_tensor *y, rg_frame *frame)
 {
   const rg_tensor *x = call->in[0];
   const int64_t n = 16 / rg_bytes_of(x->_dtype);
@@ -230,7 +200,43 @@ static rg_status truth(const rg_call *call, rg_tensor *y, rg_frame *frame)
   frame->path = rg_path_of(wide);
 
   return rg_dispatch<RG_KINDS_COMPUTED>(call, x->_dtype, [&](auto t) {
-    return rg_launch(k_truth<rg_t<decltype(t)>>, cfg, call->op->id, to, from, y->_count, wide);
+    return rg_launch(k_truth<rg_t<decltype(t)>>, cfg, id, to, from, y->_count, wide);
+  });
+}
+
+static rg_status truth(const rg_call *call, rg_tensor *y, rg_frame *frame)
+{
+  return answer(call, call->op->id, y, frame);
+}
+
+static rg_status unary(const rg_call *call, rg_tensor *y, rg_frame *frame)
+{
+  const rg_tensor *x = call->in[0];
+  const int64_t n = 16 / rg_bytes_of(y->_dtype);
+
+  if (y->_count == 0) {
+    return RG_OK;
+  }
+  if (x->_dtype != y->_dtype) {
+    return unary_wide(call, y);
+  }
+  if (y->_dtype == RG_BOOL) { /* bitwise_not, and bool has one bit */
+    return answer(call, RG_OP_LOGICAL_NOT, y, frame);
+  }
+  rg_strided to = rg_view_of(y);
+  rg_strided from = rg_view_as(x, y->_shape, y->_ndim);
+  int32_t wide = rg_packs(to, y->_dtype, n) && rg_packs(from, x->_dtype, n);
+  rg_launch_cfg cfg = rg_filling(y->_count, n, call);
+
+  frame->path = rg_path_of(wide);
+
+  return rg_dispatch<RG_KINDS_COMPUTED>(call, y->_dtype, [&](auto t) {
+    using T = rg_t<decltype(t)>;
+
+    return to.flat == 1 && from.flat == 1 && wide && y->_count % n == 0
+               ? rg_launch(k_unary_flat<T>, cfg, call->op->id, to.data, (const char *)from.data,
+                           y->_count / n)
+               : rg_launch(k_unary<T>, cfg, call->op->id, to, from, y->_count, wide);
   });
 }
 
