@@ -82,7 +82,10 @@
   RG_OP_LINE(PAD,         pad)              \
   RG_OP_LINE(PAD_BACK,    pad_back)         \
   RG_OP_LINE(TRIL,        tril)             \
-  RG_OP_LINE(TRIU,        triu)
+  RG_OP_LINE(TRIU,        triu)             \
+  RG_OP_LINE(RESAMPLE,    resample)         \
+  RG_OP_LINE(RESAMPLE_BACK,        resample_back)         \
+  RG_OP_LINE(CUMPROD,     cumprod)
 
 #define RG_OP_LIST RG_DEVICE_OP_LIST RG_CPU_OP_LIST
 /* clang-format on */

@@ -436,6 +436,22 @@ cases.cumsum = {
     { { { 2 } }, { 'f8e4m3' }, { axis = 0 }, EDTYPE } },
 }
 
+cases.cumprod = {}
+for key, value in pairs(cases.cumsum) do cases.cumprod[key] = value end
+cases.cumprod.call = function(C, t, a, out)
+  local struct = ffi.new('int32_t[2]', a.axis, a.reverse and 1 or 0)
+  return C.rg_op_call(tensors.index_of 'cumprod', ffi.new('const rg_tensor *[1]', { t[1] }), 1,
+    struct, nil, out)
+end
+cases.cumprod.reference = reference.cumprod
+-- of long ones products leave what a double holds of i64, and the range of half types
+cases.cumprod.samples = {}
+for _, sample in ipairs(cases.cumsum.samples) do
+  local few = sample[1][sample.args.axis < 0 and #sample[1] or sample.args.axis + 1] <= 5
+  cases.cumprod.samples[#cases.cumprod.samples + 1] = { sample[1], args = sample.args,
+    only = sample.only or not few and 'f64' or nil }
+end
+
 cases.softmax = {
   call = function(C, t, a, out) return C.rg_softmax(t[1], a.axis, out) end,
   reference = reference.softmax,
@@ -476,5 +492,6 @@ dofile(HERE .. 'cases_image.lua')(M)
 dofile(HERE .. 'cases_train.lua')(M)
 dofile(HERE .. 'cases_attention.lua')(M)
 dofile(HERE .. 'cases_index.lua')(M)
+dofile(HERE .. 'cases_resample.lua')(M)
 
 return M

@@ -240,7 +240,7 @@ for name in ([[neg abs sign square relu floor ceil round sqrt rsqrt reciprocal e
     linear linear_dropout lowrank_linear sketched_linear sketched_linear_bits
     sketched_linear_seed conv2d conv2d_back_data conv2d_back_weight max_pool2d avg_pool2d
     avg_pool2d_back svd gather scatter sort topk pad pad_back
-    tril triu]]):gmatch '%S+' do
+    tril triu resample resample_back cumprod]]):gmatch '%S+' do
   HAS_GRADIENT[name] = true
 end
 

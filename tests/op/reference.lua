@@ -556,10 +556,9 @@ function M.take_back(inputs, args)
 end
 
 local TOOLS = { each = each, at = at, broadcast = broadcast, wrap = wrap }
-for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan', 'choice' } do
+for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan', 'choice',
+    'index', 'resample' } do
   dofile(HERE .. 'reference_' .. part .. '.lua')(M, TOOLS)
-for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan', 'index' } do
-  dofile(HERE .. 'reference_' .. part .. '.lua')(M)
 end
 
 return M

@@ -288,6 +288,9 @@ M.METHODS = {
   ['tensor:avg_pool'] = 'F(1, a, 4 + b), one { 2, 3 }, { ceil_mode = often(50) }',
   ['tensor:lp_pool'] = 'F(1, a, 4 + b), one { 2, 3 }, { p = one { 1, 2, 3 } }',
   ['nn.ConvTranspose2d ()'] = 'ridge.nn.ConvTranspose2d(a, b, 2, { stride = 2 }), F(2, a, c, d)',
+  ['tensor:cumprod'] = 'F(a, b), one { 1, 2, -1 }',
+  ['tensor:resize'] = 'F(1, 2, a, b), { c, d }, { mode = one { "nearest", "linear", "cubic" }, '
+    .. 'coordinates = one { "half_pixel", "align_corners", "asymmetric" } }',
   ['tensor:sort'] = 'F(a, b), one { 1, 2 }, { descending = often(50) }',
   ['tensor:topk'] = 'F(a, b), one { 0, 1 }, 2, { largest = often(50) }',
   ['tensor:pad'] = 'F(a, b), { { c, -1 }, d }, { mode = one { "constant", "reflect", "edge", '

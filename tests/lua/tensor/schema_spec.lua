@@ -98,6 +98,13 @@ local RECORDS = {
   avg_pool2d_back = { 'dy input', 'rows, columns, size, stride = 0, pad_low = 0, ' ..
     'pad_high = 0, layout = nchw, skip_pad = false' },
   svd = { 'x input', '' },
+  cumprod = { 'x input', 'axis = -1, reverse = false' },
+  resample = { 'x native', 'axis = -1, size, mode = 0, coordinates = 0, rounding = 0, ' ..
+    'antialias = false, exclude = false, scale = 0, cubic = -0.75, first = 0, last = 1, ' ..
+    'value = 0' },
+  resample_back = { 'dy native', 'axis = -1, size, mode = 0, coordinates = 0, rounding = 0, ' ..
+    'antialias = false, exclude = false, scale = 0, cubic = -0.75, first = 0, last = 1, ' ..
+    'value = 0' },
   sort = { 'x native', 'axis = -1, descending = false' },
   topk = { 'x native', 'k, axis = -1, largest = true' },
   pad = { 'x native', 'low, high, mode = 0, value = 0' },
