@@ -48,6 +48,7 @@ local LATE = {
   level = { 'ridge.train.level', 'apply' }, profiles = { 'ridge.train.level', 'profile' },
   Function = { 'ridge.tensor.function', 'Function' }, hook = { 'ridge.tensor.function', 'hook' },
   grad = { 'ridge.tensor.function', 'grad' },
+  einsum = { 'ridge.tensor.einsum', 'einsum' },
   scaled_linear = { 'ridge.tensor.scaled', 'scaled_linear' },
   scaled_conv2d = { 'ridge.tensor.scaled', 'scaled_conv2d' },
   all_reduce_ = { 'ridge.tensor.collective', 'all_reduce_' },

@@ -18,6 +18,7 @@ local choose = require 'ridge.tensor.choose'
 local arrange = require 'ridge.tensor.arrange'
 local indexing = require 'ridge.tensor.indexing'
 local resize = require 'ridge.tensor.resize'
+local found = require 'ridge.tensor.found'
 local windows = require 'ridge.tensor.windows'
 local pools = require 'ridge.tensor.pools'
 local composed = require 'ridge.tensor.composed'
@@ -29,7 +30,7 @@ local M = {}
 local methods, docs = {}, {}
 local surplus = require('ridge.tensor.elementwise').surplus
 for _, source in ipairs { ops, view, grad, image, choose, indexing, arrange, windows, pools,
-  composed, resize } do
+  composed, resize, found } do
   for name, f in pairs(source.methods) do methods[name] = f end
   for name, doc in pairs(source.docs) do docs[name] = doc end
 end

@@ -156,6 +156,7 @@ M.FUNCTIONS = {
   ['ridge.compare'] = '"fit.db", "fit.db"',
   ['ridge.compile'] = 'function(x) return x:relu() + 1 end, { mode = one { "default", '
     .. '"reduce-overhead", "auto" }, say = function() end }',
+  ['ridge.einsum'] = 'one { "ij,jk->ik", "ij,jk", "ij,jk->" }, F(a, b), F(b, c)',
   ['ridge.concat'] = '{ F(a, b), F(a, c), F(a, d) }, 2',
   ['ridge.data.Loader'] = '{ F(7, 3), I(2, 7) }, { batch = one { 1, 2, 3, 7, 8 }, '
     .. 'shuffle = often(50), drop_last = often(50), workers = one { 0, 0, 1, 2 } }',
@@ -291,6 +292,8 @@ M.METHODS = {
   ['tensor:cumprod'] = 'F(a, b), one { 1, 2, -1 }',
   ['tensor:resize'] = 'F(1, 2, a, b), { c, d }, { mode = one { "nearest", "linear", "cubic" }, '
     .. 'coordinates = one { "half_pixel", "align_corners", "asymmetric" } }',
+  ['tensor:compress'] = 'F(a, b), I(2, b), 2', ['tensor:instance_norm'] = 'F(a, b, c)',
+  ['tensor:lrn'] = 'F(a, b, c), d',
   ['tensor:sort'] = 'F(a, b), one { 1, 2 }, { descending = often(50) }',
   ['tensor:topk'] = 'F(a, b), one { 0, 1 }, 2, { largest = often(50) }',
   ['tensor:pad'] = 'F(a, b), { { c, -1 }, d }, { mode = one { "constant", "reflect", "edge", '
