@@ -15,15 +15,17 @@ local M = {}
 -- a hundredth of the plan's buffers.
 local NODES, NODE_BYTES, SHARE = 2000, 500, 0.01
 
--- The core's passes that keep every bit, in their order, as C reads them, but for the one that
--- leaves no call out and joins them.
+-- Passes that keep every bit and leave calls out, as C reads them, and the one that joins calls.
+-- What else is exact makes other memory or other nodes of them: ridge.compile is for that.
+local LEAVES_OUT = { arithmetic_identities = true, common_subexpression_elimination = true,
+  dead_code_elimination = true }
 local EXACT, N_EXACT, FUSION = ffi.new('const char *[?]', C.rg_pass_count()), 0, nil
 for index = 0, C.rg_pass_count() - 1 do
   local pass = ffi.new 'rg_pass_facts'
   call.check(C.rg_pass_facts_of(index, pass))
   if ffi.string(pass.name) == 'elementwise_fusion' then
     FUSION = index
-  elseif pass.exactness == C.RG_PASS_EXACT then
+  elseif LEAVES_OUT[ffi.string(pass.name)] then
     EXACT[N_EXACT] = pass.name
     N_EXACT = N_EXACT + 1
   end

@@ -21,6 +21,7 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local dtype = require 'ridge.tensor.dtype'
 local guard = require 'ridge.guard'
+local late = require 'ridge.late'
 local options = require 'ridge.options'
 local output = require 'ridge.ffi.output'
 local links_of = require 'ridge.graph_links'
@@ -519,6 +520,36 @@ function Graph:changes()
   return require('ridge.graph_changes').of(self)
 end
 
+--- What each pass of graph:optimize is worth here, a row a pass: { pass =, ratio = (time without it
+--- over time with all), ci_lo =, ci_hi =, verdict =, bytes = (that a plan takes more without it),
+--- idle = (it changes nothing here), result = (of ridge.measure.ab) }. What runs write is put back.
+---@param x Tensor|table|nil contents for the inputs, as plan:run takes them
+---@param opts table|nil as ridge.measure.ab takes them: blocks, looks, margin ...
+---@return table rows tostring is a table
+function Graph:ablate(x, opts)
+  need(self, 'ablate')
+  local place = late.above.ablate
+  return require(place[1])[place[2]](self, x, opts)
+end
+
+--- What memory it needs, in bytes: peak = of what is alive at once in this order, at = (the node),
+--- plan = what a plan's buffers take, bound = what one node reads and makes at most, which no order
+--- goes below, outside = inputs, parameters and constants.
+---@return table memory tostring says it
+-- >> local x = ridge.ones(3)
+-- >> return ridge.graph(function(a) return a:exp():sin() end, x):memory().peak
+function Graph:memory()
+  need(self, 'memory')
+  return require('ridge.graph_memory').of(self)
+end
+
+--- Write it as a picture for Graphviz: dot -Tsvg net.dot > net.svg. Compounds are frames.
+---@param path string 'net.dot'
+function Graph:dot(path)
+  need(self, 'dot')
+  output.write(path, 'graph', require('ridge.graph_dot').text(self))
+end
+
 require('ridge.types').register('Graph', M.is, {
   methods = { nodes = 'nodes(): the nodes in their order', values = 'values(): all values',
     inputs = 'inputs(): what is read anew at every run', outputs = 'outputs(): what comes out',
@@ -530,7 +561,9 @@ require('ridge.types').register('Graph', M.is, {
     json = 'json(): as text', save = "save('graph.json')",
     plan = 'plan(): a plan that runs it',
     optimize = "optimize{names}, or 'standard': a copy on which passes have run",
-    changes = 'changes(): what each pass of optimize did' },
+    changes = 'changes(): what each pass of optimize did',
+    ablate = 'ablate(x): what each pass is worth here', memory = 'memory(): what it needs',
+    dot = "dot('net.dot'): a picture for Graphviz" },
 })
 
 M.lines = require('ridge.lines').lines

@@ -112,6 +112,7 @@ function M.stopping()
 end
 
 guard.docs = { 'ridge.repl.help', 'entry_of' }
+late.above.ablate = { 'ridge.compile.ablate', 'ablate' }
 late.above.analyze = { 'ridge.analyze', 'analyze' }
 
 return late.namespace(M, LATE, 'ridge')

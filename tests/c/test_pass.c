@@ -390,6 +390,7 @@ static void test_hidden(void)
     const char *want;
   } each[] = {
     { "arithmetic_identities", "linear layer_norm transpose relu add add exp" },
+    { "constant_folding", "linear layer_norm transpose relu mul add add exp" },
     { "batch_norm_folding", "linear layer_norm transpose relu mul add add exp" },
     { "epilogue_fusion", "layer_norm transpose linear mul add add exp" },
     { "channels_last", "linear layer_norm transpose relu mul add add exp" },

@@ -7,7 +7,7 @@ local function ops(graph)
   return table.concat(list, ' ')
 end
 
-local ALL = { 'arithmetic_identities', 'common_subexpression_elimination',
+local ALL = { 'arithmetic_identities', 'constant_folding', 'common_subexpression_elimination',
   'dead_code_elimination' }
 
 -- What is left of a function's graph behind passes.

@@ -17,6 +17,10 @@ static const pass passes[] = {
   { { "arithmetic_identities", "x * 1, x - 0 and x / 1 are x (x + 0 is not: it turns -0 into 0)",
       RG_PASS_EXACT },
     rg_pass_arithmetic },
+  { { "constant_folding",
+      "what is computed from numbers alone is computed now and kept, up to 16 MB each",
+      RG_PASS_EXACT },
+    rg_pass_constant },
   { { "batch_norm_folding",
       "conv2d and batch_norm in evaluation as one conv2d (f32: within 1e-5 of the largest among "
       "results and scaled means)",

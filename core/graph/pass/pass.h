@@ -13,6 +13,7 @@
 #include "graph/ir.h"
 
 rg_status rg_pass_arithmetic(rg_graph *g) RG_CHECK;
+rg_status rg_pass_constant(rg_graph *g) RG_CHECK;
 rg_status rg_pass_batch_norm(rg_graph *g) RG_CHECK;
 rg_status rg_pass_epilogue(rg_graph *g) RG_CHECK;
 rg_status rg_pass_channels_last(rg_graph *g) RG_CHECK;

@@ -375,6 +375,10 @@ M.METHODS = {
   ['graph:optimize'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a)), {}',
   ['graph:changes'] = 'ridge.graph(function(x) return x:relu() * 1 end, F(a)):optimize '
     .. '{ "arithmetic_identities" }',
+  ['graph:ablate'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a)):optimize '
+    .. '{ "constant_folding" }',
+  ['graph:memory'] = 'ridge.graph(net(), ridge.ones(2, 3))',
+  ['graph:dot'] = 'ridge.graph(net(), ridge.ones(2, 3)), "fit.dot"',
   ['graph:copy'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a))',
   ['graph:json'] = 'ridge.graph(net(), ridge.ones(2, 3))',
   ['graph:save'] = 'ridge.graph(net(), ridge.ones(2, 3)), "fit.json"',
