@@ -11,8 +11,6 @@ if [ -z "$venv" ] || [ ! -x "$venv/bin/python" ]; then
 fi
 data=$("$venv/bin/python" -c 'import onnx.backend.test, os; print(os.path.join(os.path.dirname(
   onnx.backend.test.__file__), "data"))')
-./ridge scripts/onnx/node_tests.lua "$data/node" --write results/onnx_nodes.md
-./ridge scripts/onnx/light.lua "$data/light"
 drawn=$(mktemp -d)
 trap 'rm -rf "$drawn"' EXIT
 "$venv/bin/python" scripts/onnx/fields_check.py core/ridge/onnx.h
@@ -25,5 +23,9 @@ mkdir "$drawn/nets"
 "$venv/bin/python" scripts/onnx/export_check.py "$drawn/nets" "$drawn/rows" >"$drawn/table" ||
   { cat "$drawn/table"; exit 1; }
 cp "$drawn/table" results/onnx_export.md
+./ridge scripts/onnx/node_tests.lua "$data/node" --list "$drawn/names"
+theirs=$("$venv/bin/python" scripts/onnx/ort_nodes.py "$data/node" "$drawn/names")
+./ridge scripts/onnx/node_tests.lua "$data/node" --write results/onnx_nodes.md --note "$theirs"
+./ridge scripts/onnx/light.lua "$data/light"
 "$venv/bin/python" scripts/onnx/random_weights.py "$data/light" "$drawn"
 ./ridge scripts/onnx/light.lua "$drawn"

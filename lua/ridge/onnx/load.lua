@@ -20,6 +20,7 @@ local OPTIONS = {
 }
 
 local Model = class 'onnx.Model'
+Model.marks_weights = true -- packed copies of them are kept, as layers do: other bits
 
 -- -- Initializers -------------------------------------------------------------------------------
 
@@ -47,15 +48,18 @@ local function statistics_of(nodes)
   return set
 end
 
--- Initializers become parameters where they are real numbers, buffers where they are whole; what
--- says a shape or an axis is a constant.
+local FEW = 1024 -- whole numbers that are constants: positions, zero points
+
+-- Initializers become parameters where they are real numbers, buffers where they are many whole
+-- ones; what says a shape or an axis is a constant.
 local function hold(self, graph, demanded)
   local statistics = statistics_of(graph.nodes)
   for _, t in ipairs(graph.initializers) do
     if self.values[t.name] == nil then
       local x = file.tensor(t)
       local float = dtype.kind[x.dtype] == 'float'
-      if self.asked[t.name] or demanded[t.name] and (not float or x.ndim <= 1) then
+      if self.asked[t.name] or demanded[t.name] and (not float or x.ndim <= 1)
+        or not float and x.count <= FEW then
         self.fixed[t.name] = x
       else
         local name = field_of(self, t.name)
@@ -282,7 +286,9 @@ end
 
 --- Read an ONNX file as a module: it is called with the file's inputs, in their order, and returns
 --- all outputs. It is in evaluation mode. Initializers are its parameters, named as in the file
---- with _ for what stands in no name; what says a shape or an axis is a constant of it.
+--- with _ for what stands in no name; what says a shape or an axis, and up to 1,024 whole numbers,
+--- are constants of it. In training Dropout drops elements; the running statistics of
+--- BatchNormalization stay as they are.
 ---
 --- An input that gives a shape or an axis is read when it is called, and in a plan when that is
 --- made: another value makes another plan.

@@ -3,6 +3,7 @@
 
 local blame = require 'ridge.blame'
 local file = require 'ridge.onnx.file'
+local outside = require 'ridge.onnx.outside'
 
 local Node = {}
 Node.__index = Node
@@ -98,6 +99,16 @@ end
 function Node:tensor(name)
   local value = given(self, name, 'tensor')
   return value and file.tensor(value)
+end
+
+--- Something computed of an input alone: beside a capture where the input is known.
+---@param i number place of the input
+---@param f function
+---@param ... any its arguments
+---@return any what f returns
+function Node:apart(i, f, ...)
+  if self.known and self.known[self.inputs[i]] then return outside.call(f, ...) end
+  return f(...)
 end
 
 --- Is an output asked for?

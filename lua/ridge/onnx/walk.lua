@@ -24,6 +24,7 @@ end
 -- The inputs of a node in their places.
 local function arguments(n, env, known)
   local list, entry = {}, n.entry
+  n.known = known
   for i, name in ipairs(n.inputs) do list[i] = name ~= '' and env[name] or nil end
   local reads = type(entry) == 'table' and (entry.reads or entry.looks)
   if reads then
@@ -71,6 +72,7 @@ local function compute(n, env, known)
   else
     keep(n, env, #n.outputs, run(n, unpack(list, 1, #n.inputs)))
   end
+  n.given, n.known = nil, nil -- nothing is held that a recording made
 end
 
 -- One of two graphs, which has to be known.

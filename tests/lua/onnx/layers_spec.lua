@@ -35,11 +35,13 @@ describe('a file of one node has the bits of', function()
   before_each(function() ridge.seed(3) end)
 
   it('a dense layer', function()
-    local layer, x = nn.Linear(17, 9), ridge.randn(5, 17)
-    local m = module_of('Gemm', { 'x', 'w', 'b' }, { transB = 1 },
-      { w = layer.weight:detach(), b = layer.bias:detach() })
-    same_bits(m(x), layer(x):detach())
-    assert.same('linear', m:graph(x):nodes()[1].op)
+    for _, size in ipairs { { 5, 17, 9 }, { 2, 400, 10 } } do
+      local layer, x = nn.Linear(size[2], size[3]), ridge.randn(size[1], size[2])
+      local m = module_of('Gemm', { 'x', 'w', 'b' }, { transB = 1 },
+        { w = layer.weight:detach():clone(), b = layer.bias:detach():clone() })
+      same_bits(m(x), layer(x):detach())
+      assert.same('linear', m:graph(x):nodes()[1].op)
+    end
   end)
 
   it('normalisations', function()

@@ -179,6 +179,19 @@ describe('a loaded ONNX file', function()
     assert.is_true(dropped > 0.4 and dropped < 0.6, dropped)
   end)
 
+  it('draws anew at each call, and in each run of a plan', function()
+    local m = module_of({ { 'RandomNormalLike', { 'x' }, { 'r' } },
+      { 'Bernoulli', { 'p' }, { 'b' } }, { 'Mul', { 'r', 'b' }, { 'y' } } },
+      { { 'x', 'f32', { 'N' } }, { 'p', 'f32', { 'N' } } }, { 'y' })
+    local x, p = ridge.zeros(500), ridge.full(0.25, 500)
+    local share = m(x, p):ne(0):to('f32'):mean():item()
+    assert.is_true(share > 0.15 and share < 0.35, share)
+    assert.is_false(m(x, p):equal(m(x, p)))
+    local plan = ridge.graph(m, x, p):plan()
+    local first = plan():clone()
+    assert.is_false(first:equal(plan()))
+  end)
+
   it('makes examples of the sizes in the file', function()
     local m = module_of({ { 'Relu', { 'x' }, { 'y' } } }, { { 'x', 'f32', { 'N', 3 } } }, { 'y' })
     assert.matches('size N of input', error_of(m.graph, m))

@@ -1,55 +1,39 @@
 -- SPDX-License-Identifier: MIT
 --- ONNX's activations.
 
-local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
 
 local M = {}
 
-for name, method in pairs { Relu = 'relu', Tanh = 'tanh', Sigmoid = 'sigmoid',
-                            Softplus = 'softplus' } do
+for name, method in pairs { Relu = 'relu', Tanh = 'tanh', Sigmoid = 'sigmoid', Mish = 'mish',
+                            Softplus = 'softplus', Softsign = 'softsign',
+                            HardSwish = 'hardswish' } do
   M[name] = function(_, x) return x[method](x) end
 end
 
 function M.LeakyRelu(n, x)
-  return x:relu() - x:neg():relu() * n:float('alpha', 0.01)
+  return x:prelu(n:float('alpha', 0.01))
 end
 
 function M.PRelu(_, x, slope)
-  return x:relu() - x:neg():relu() * slope
+  return x:prelu(slope)
 end
 
-local function elu(x, alpha)
-  return x:relu() + (x:minimum(0):exp() - 1) * alpha
-end
-
-function M.Elu(n, x) return elu(x, n:float('alpha', 1)) end
+function M.Elu(n, x) return x:elu(n:float('alpha', 1)) end
 
 function M.Selu(n, x)
-  return elu(x, n:float('alpha', 1.67326319217681884765625))
-    * n:float('gamma', 1.05070102214813232421875)
+  local alpha, gamma = 1.67326319217681884765625, 1.05070102214813232421875
+  if not n:has 'alpha' and not n:has 'gamma' then return x:selu() end
+  return x:elu(n:float('alpha', alpha)) * n:float('gamma', gamma)
 end
 
-function M.Celu(n, x)
-  local alpha = n:float('alpha', 1)
-  return x:relu() + ((x / alpha):minimum(0):exp() - 1) * alpha
-end
+function M.Celu(n, x) return x:celu(n:float('alpha', 1)) end
 
-function M.ThresholdedRelu(n, x)
-  return ridge.where(x:gt(n:float('alpha', 1)), x, x * 0)
-end
-
-local function hard_sigmoid(x, alpha, beta)
-  return (x * alpha + beta):maximum(0):minimum(1)
-end
+function M.ThresholdedRelu(n, x) return x:threshold(n:float('alpha', 1)) end
 
 function M.HardSigmoid(n, x)
-  return hard_sigmoid(x, n:float('alpha', 0.2), n:float('beta', 0.5))
+  return (x * n:float('alpha', 0.2) + n:float('beta', 0.5)):clamp(0, 1)
 end
-
-function M.HardSwish(_, x) return x * hard_sigmoid(x, 1 / 6, 0.5) end
-
-function M.Mish(_, x) return x * x:softplus():tanh() end
 
 function M.Swish(n, x)
   local alpha = n:float('alpha', 1)
@@ -61,8 +45,6 @@ function M.Gelu(n, x)
   local inner = (x + x * x:square() * 0.044715) * math.sqrt(2 / math.pi)
   return x * 0.5 * (inner:tanh() + 1)
 end
-
-function M.Softsign(_, x) return x / (x:abs() + 1) end
 
 function M.Shrink(n, x)
   local bias, lambd = n:float('bias', 0), n:float('lambd', 0.5)

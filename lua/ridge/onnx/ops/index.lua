@@ -8,7 +8,8 @@ local M = {}
 
 function M.Gather(n, x, index)
   local axis = kit.axis(n, n:int('axis', 0), x.ndim)
-  local at = kit.positions(index, x.shape[axis]):reshape(-1)
+  local at = n:apart(2, kit.positions, index, x.shape[axis])
+  at = at:reshape(-1)
   local shape = {}
   for i = 1, axis - 1 do shape[i] = x.shape[i] end
   for _, size in ipairs(index.shape) do shape[#shape + 1] = size end
@@ -20,8 +21,10 @@ end
 
 function M.GatherElements(n, x, index)
   local axis = kit.axis(n, n:int('axis', 0), x.ndim)
-  local at = kit.positions(index, x.shape[axis])
-  return x:reshape(-1):take(kit.flat_places(x.shape, at, axis)):reshape(index.shape)
+  local at = n:apart(2, function()
+    return kit.flat_places(x.shape, kit.positions(index, x.shape[axis]), axis)
+  end)
+  return x:reshape(-1):take(at):reshape(index.shape)
 end
 
 M.GatherND = function(n, x, index)

@@ -14,7 +14,8 @@ local M = {}
 
 for _, family in ipairs { 'elementwise', 'activation', 'logic', 'reduction', 'shape', 'rearrange',
                           'index', 'scatter', 'product', 'conv', 'pool', 'norm', 'loss', 'step',
-                          'cast', 'recurrent', 'quantized', 'attention', 'resize', 'sample' } do
+                          'cast', 'recurrent', 'quantized', 'attention', 'resize',
+                          'sample', 'random' } do
   for name, entry in pairs(require('ridge.onnx.ops.' .. family)) do
     assert(not M[name], name)
     M[name] = entry

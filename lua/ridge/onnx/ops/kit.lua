@@ -6,8 +6,6 @@ local dtype = require 'ridge.tensor.dtype'
 
 local M = {}
 
-local sample = ridge.zeros(1, { device = 'cpu' })
-
 M.kind = dtype.kind
 
 --- Is it of a type of real numbers that is computed with?
@@ -106,22 +104,6 @@ function M.along(v, axis, rank)
   return v:reshape(shape)
 end
 
---- The result of a function that is computed in another type, in x's own.
----@param x Tensor
----@param name string of the other type
----@param f function of x in that type
----@return Tensor
-function M.through(x, name, f)
-  return f(x:to(name)):to(x.dtype)
-end
-
---- Towards zero.
----@param x Tensor float
----@return Tensor
-function M.trunc(x)
-  return x:sign() * x:abs():floor()
-end
-
 --- 0, 1 ... n - 1 as i64.
 ---@param n number
 ---@param first number|nil
@@ -197,13 +179,6 @@ function M.flat_places(shape, index, axis)
     end
   end
   return at:reshape(-1)
-end
-
---- Does a tensor have a method of this name?  Records are added as ridge grows.
----@param name string
----@return boolean
-function M.has(name)
-  return (pcall(function() return sample[name] end))
 end
 
 return M

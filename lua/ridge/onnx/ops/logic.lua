@@ -2,7 +2,6 @@
 --- ONNX's comparisons, logic and choices.
 
 local ridge = require 'ridge'
-local kit = require 'ridge.onnx.ops.kit'
 
 local M = {}
 
@@ -26,20 +25,5 @@ function M.IsInf(n, x)
 end
 
 function M.Where(_, c, x, y) return ridge.where(c, x, y) end
-
-local function bits(name, method)
-  if kit.has(method) then M[name] = function(_, x, y) return x[method](x, y) end end
-end
-
-bits('BitwiseAnd', 'bitwise_and')
-bits('BitwiseOr', 'bitwise_or')
-bits('BitwiseXor', 'bitwise_xor')
-
--- In two's complement ~x is -x - 1, of numbers without a sign the largest less x.
-function M.BitwiseNot(_, x)
-  local range = kit.RANGE[x.dtype]
-  if range and range[1] == 0 then return (x:to 'i64' * -1 + range[2]):to(x.dtype) end
-  return x * -1 - 1
-end
 
 return M

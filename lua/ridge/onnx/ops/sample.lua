@@ -26,7 +26,7 @@ local function element(at, axis)
   if axis.padding == 'zeros' then
     return clamped(at, axis.size), at:ge(0):to(at.dtype) * at:le(axis.size - 1):to(at.dtype)
   end
-  if axis.padding == 'reflection' then at = kit.trunc(reflected(at, axis.low, axis.high)) end
+  if axis.padding == 'reflection' then at = reflected(at, axis.low, axis.high):trunc() end
   return clamped(at, axis.size)
 end
 

@@ -11,17 +11,18 @@ local M = {}
 
 local function elements(n, x, index, updates)
   local axis = kit.axis(n, n:int('axis', 0), x.ndim)
-  return x:scatter(axis, kit.positions(index, x.shape[axis]), updates,
+  return x:scatter(axis, n:apart(2, kit.positions, index, x.shape[axis]), updates,
     { reduce = n:string('reduction', 'none') })
 end
 M.ScatterElements, M.Scatter = elements, elements
 
 function M.ScatterND(n, x, index, updates)
-  local depth, at = index.shape[index.ndim], {}
-  for k = 1, depth do
-    at[k] = kit.positions(index:narrow(-1, k, 1), x.shape[k])
-  end
-  return x:scatter_nd(depth == 1 and at[1] or ridge.concat(at, -1), updates,
+  local places = n:apart(2, function()
+    local depth, at = index.shape[index.ndim], {}
+    for k = 1, depth do at[k] = kit.positions(index:narrow(-1, k, 1), x.shape[k]) end
+    return depth == 1 and at[1] or ridge.concat(at, -1)
+  end)
+  return x:scatter_nd(places, updates,
     { reduce = n:string('reduction', 'none') })
 end
 
