@@ -57,6 +57,15 @@ local NETS = {
       x:square():sqrt():maximum(0.3):softplus(), x:erf():minimum(x:sin() * x:cos()),
       x:gelu() + x:silu(), (x:sign():to 'i32' + 2):to 'f32'
   end, rows(12) },
+  { 'more elementwise functions', function(x)
+    local y, n = x:abs() + 0.5, (x * 9):to 'i32'
+    return x:tanh():tan() + x:atan() + x:sinh():asinh() + y:cosh():acosh(),
+      x:tanh():asin() + x:tanh():acos(), x:trunc() + x:exp2() + x:expm1() + y:log2(),
+      x:selu() + x:mish() + x:softsign() + x:hardsigmoid() + x:hardswish(),
+      x:elu(0.5) + x:celu(0.7) + x:prelu(0.1) + x:threshold(0.2), x:fmod(y), x:remainder(y),
+      x:floor_divide(y) + x:trunc_divide(y), (n:remainder(4) + n:floor_divide(4) * 8):to 'f32',
+      (n:trunc_divide(4) + n:fmod(4) * 8):to 'f32'
+  end, rows(6) },
   { 'reductions', function(x)
     return x:sum(2), x:mean { 2, 3 }, x:max(3, true), x:norm(2, 2), x:norm(1, -1),
       x:argmax(2):to 'f32', x:softmax(2), x:min(2), x:prod(3)

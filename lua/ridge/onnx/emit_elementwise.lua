@@ -13,7 +13,9 @@ local records = emit.records
 local ONE = { neg = 'Neg', abs = 'Abs', sign = 'Sign', relu = 'Relu', floor = 'Floor',
   ceil = 'Ceil', round = 'Round', sqrt = 'Sqrt', reciprocal = 'Reciprocal', exp = 'Exp',
   log = 'Log', sin = 'Sin', cos = 'Cos', tanh = 'Tanh', erf = 'Erf', sigmoid = 'Sigmoid',
-  softplus = 'Softplus' }
+  softplus = 'Softplus', tan = 'Tan', asin = 'Asin', acos = 'Acos', atan = 'Atan', sinh = 'Sinh',
+  cosh = 'Cosh', asinh = 'Asinh', acosh = 'Acosh', atanh = 'Atanh', selu = 'Selu',
+  softsign = 'Softsign', bitwise_not = 'BitwiseNot' }
 
 -- Functions that are made of several: f(e, x, element type).
 local MADE = {}
@@ -27,6 +29,34 @@ function MADE.log1p(e, x, kind)
 end
 
 function MADE.silu(e, x) return e:node('Mul', { x, e:node('Sigmoid', { x }) }) end
+
+function MADE.trunc(e, x)
+  return e:node('Mul', { e:node('Sign', { x }), e:node('Floor', { e:node('Abs', { x }) }) })
+end
+
+function MADE.exp2(e, x, kind) return e:node('Pow', { e:number(2, kind), x }) end
+
+function MADE.expm1(e, x, kind)
+  return e:node('Sub', { e:node('Exp', { x }), e:number(1, kind) })
+end
+
+function MADE.log2(e, x, kind)
+  return e:node('Div', { e:node('Log', { x }), e:number(math.log(2), kind) })
+end
+
+function MADE.mish(e, x)
+  if e.opset >= 18 then return e:node('Mish', { x }) end
+  return e:node('Mul', { x, e:node('Tanh', { e:node('Softplus', { x }) }) })
+end
+
+function MADE.hardsigmoid(e, x)
+  return e:node('HardSigmoid', { x }, { alpha = 1 / 6, beta = 0.5 })
+end
+
+function MADE.hardswish(e, x)
+  if e.opset >= 14 then return e:node('HardSwish', { x }) end
+  return e:node('Mul', { x, MADE.hardsigmoid(e, x) })
+end
 
 function MADE.gelu(e, x, kind)
   if e.opset >= 20 then return e:node('Gelu', { x }) end
@@ -57,6 +87,14 @@ for op, f in pairs(MADE) do
   records[op] = function(e, node, names)
     local kind = node.outputs[1].dtype
     return f(e, e:cast(names[1], node.inputs[1].dtype, kind), kind)
+  end
+end
+
+for _, op in ipairs { 'floor', 'ceil', 'round', 'trunc' } do -- whole numbers are that already
+  local f = records[op]
+  records[op] = function(e, node, names)
+    if dtype.kind[node.outputs[1].dtype] ~= 'float' then return names[1] end
+    return f(e, node, names)
   end
 end
 
@@ -106,6 +144,64 @@ end
 for op, name in pairs(TWO) do
   records[op] = function(e, node, names)
     return e:node(name, { operands(e, node, names, node.outputs[1].dtype) })
+  end
+end
+
+local function is_float(kind) return dtype.kind[kind] == 'float' end
+
+function records.fmod(e, node, names)
+  return e:node('Mod', { operands(e, node, names, node.outputs[1].dtype) }, { fmod = 1 })
+end
+
+-- The sign is the divisor's; ONNX has that of whole numbers alone.
+function records.remainder(e, node, names)
+  local x, y = operands(e, node, names, node.outputs[1].dtype)
+  if not is_float(node.outputs[1].dtype) then return e:node('Mod', { x, y }) end
+  local times = e:node('Floor', { e:node('Div', { x, y }) })
+  return e:node('Sub', { x, e:node('Mul', { y, times }) })
+end
+
+function records.floor_divide(e, node, names)
+  local x, y = operands(e, node, names, node.outputs[1].dtype)
+  if is_float(node.outputs[1].dtype) then
+    return e:node('Floor', { e:node('Div', { x, y }) })
+  end
+  return e:node('Div', { e:node('Sub', { x, e:node('Mod', { x, y }) }), y })
+end
+
+function records.trunc_divide(e, node, names)
+  local quotient = e:node('Div', { operands(e, node, names, node.outputs[1].dtype) })
+  return is_float(node.outputs[1].dtype) and MADE.trunc(e, quotient) or quotient
+end
+
+-- Activations with a number: an attribute.
+for op, name in pairs { elu = 'Elu', celu = 'Celu', prelu = 'LeakyRelu' } do
+  records[op] = function(e, node, names)
+    local kind = node.outputs[1].dtype
+    local x = e:cast(names[1], node.inputs[1].dtype, kind)
+    if not node.inputs[2] and node.args.reversed ~= 1 and (op ~= 'celu' or kind == 'f32') then
+      return e:node(name, { x }, { alpha = node.args.value })
+    end
+    if op ~= 'prelu' then return nil end
+    if #node.outputs[1].shape ~= #node.inputs[1].shape or not node.inputs[2] then return nil end
+    local _, slope = operands(e, node, names, kind)
+    return e:node('PRelu', { x, slope })
+  end
+end
+
+function records.threshold(e, node, names)
+  local kind = node.outputs[1].dtype
+  local x, y = operands(e, node, names, kind)
+  return e:node('Where', { e:node('LessOrEqual', { x, y }), e:number(0, kind), x })
+end
+
+for op, name in pairs { bitwise_and = 'BitwiseAnd', bitwise_or = 'BitwiseOr',
+  bitwise_xor = 'BitwiseXor' } do
+  records[op] = function(e, node, names)
+    local kind = node.outputs[1].dtype
+    if kind == 'bool' then return e:node(name:sub(8), { operands(e, node, names, kind) }) end
+    if e.opset < 18 then e:refuse(node, name .. ' needs opset = 18') end
+    return e:node(name, { operands(e, node, names, kind) })
   end
 end
 

@@ -53,6 +53,22 @@ local LIST = {
   { 'ReduceSum', 13, 1, 2, 1, { keepdims = 'int' } },
 }
 
+for name, since in pairs { Tan = 7, Asin = 7, Acos = 7, Atan = 7, Sinh = 9, Cosh = 9, Asinh = 9,
+  Acosh = 9, Atanh = 9, Selu = 6, Softsign = 1, Mish = 18, HardSwish = 14, BitwiseNot = 18 } do
+  LIST[#LIST + 1] = { name, since, 1, 1, 1 }
+end
+
+for name, since in pairs { PRelu = 9, BitwiseAnd = 18, BitwiseOr = 18, BitwiseXor = 18 } do
+  LIST[#LIST + 1] = { name, since, 2, 2, 1 }
+end
+
+for name, since in pairs { Elu = 6, LeakyRelu = 6, Celu = 12 } do
+  LIST[#LIST + 1] = { name, since, 1, 1, 1, { alpha = 'float' } }
+end
+
+LIST[#LIST + 1] = { 'HardSigmoid', 6, 1, 1, 1, { alpha = 'float', beta = 'float' } }
+LIST[#LIST + 1] = { 'Mod', 13, 2, 2, 1, { fmod = 'int' } }
+
 for _, name in ipairs { 'ReduceMean', 'ReduceProd', 'ReduceMax', 'ReduceMin', 'ReduceL1',
   'ReduceL2' } do
   LIST[#LIST + 1] = { name, 13, 1, 2, 1, { axes = 'ints', keepdims = 'int' } }

@@ -84,6 +84,17 @@ describe('ridge.onnx.export', function()
           x:isfinite(), x:sign():to 'i32' + 2
       end, ridge.randn(4, 6)
     end },
+    { 'more of them', function()
+      return function(x)
+        local y, n = x:abs() + 0.5, (x * 9):to 'i32'
+        return x:tan() + x:atan() + x:sinh():asinh() + y:cosh():acosh() + x:tanh():atanh(),
+          x:tanh():asin() + x:tanh():acos(), x:trunc() + x:exp2() + x:expm1() + y:log2(),
+          x:selu() + x:mish() + x:softsign() + x:hardsigmoid() + x:hardswish(),
+          x:elu(0.5) + x:celu(0.7) + x:prelu(0.1) + x:threshold(0.2), x:fmod(y) + x:remainder(y),
+          x:floor_divide(y) + x:trunc_divide(y), n:remainder(4) + n:floor_divide(4) * 8,
+          n:trunc_divide(4), n:fmod(4), n:floor() + n:trunc()
+      end, ridge.randn(4, 6)
+    end },
     { 'reductions', function()
       return function(x)
         return x:sum(2), x:mean { 2, 3 }, x:max(3, true), x:norm(2, 2), x:norm(1, -1), x:argmax(2),
