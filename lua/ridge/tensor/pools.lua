@@ -104,7 +104,41 @@ local function around(p)
   return p.low, high
 end
 
+-- Where the largest of each window is, in its plane, from 0: the first of equal ones, and of nan.
+local function positions_of(x, p)
+  local low, high = around(p)
+  local sizes, all, every = { 1, 1 }, 1, 1
+  for i = 1, p.d do
+    sizes[i + 2] = x:size(i + 2)
+    all, every = all * sizes[i + 2], every * p.k[i]
+  end
+  local place = padded(make.arange(0, all - 1, 1, { dtype = 'i64', device = x.device })
+    :reshape(sizes), low, high, -1)
+  x = padded(x, low, high, -math.huge)
+  local most, at
+  for n = 0, every - 1 do
+    local value, here, rest = x, place, n
+    for i = p.d, 1, -1 do
+      local offset = rest % p.k[i]
+      rest = math.floor(rest / p.k[i])
+      value = value:narrow(i + 2, offset * p.dilation[i] + 1, p.n[i], p.s[i])
+      here = here:narrow(i + 2, offset * p.dilation[i] + 1, p.n[i], p.s[i])
+    end
+    if not most then
+      most, at = value, here + value:ne(value) * 0 -- of the shape of the values
+    else
+      local better = value:gt(most) + value:ne(value) * most:eq(most) + at:lt(0) * here:ge(0)
+      at = at + (here - at) * better:ne(0):to 'i64'
+      most = most:maximum(value)
+    end
+  end
+  return at
+end
+
 -- Whole numbers go through a float type that holds them.
+local MAX = { indices = { 'boolean', default = false,
+  doc = 'a second result: where in its plane each one is, from 0' } }
+for name, rule in pairs(POOL) do MAX[name] = rule end
 local WIDE = { i8 = 'f32', u8 = 'f32', i32 = 'f64', i64 = 'f64' }
 
 docs.max_pool = 'max_pool(size, {stride = size, padding = 0, dilation = 1, ceil_mode = false}): '
@@ -113,13 +147,16 @@ docs.max_pool = 'max_pool(size, {stride = size, padding = 0, dilation = 1, ceil_
 --- windows have gaps, equal elements share the gradient.
 ---@param x Tensor [n x c x 1 to 3 axes]
 ---@param size number|table of the window
----@param opts table|nil {stride =, padding = 0, dilation = 1, ceil_mode = false}
+---@param opts table|nil {stride =, padding = 0, dilation = 1, ceil_mode = false, indices =
+---  false}
 ---@return Tensor
+---@return Tensor|nil with `indices` where in its plane (all axes but the first two) each one is,
+---  from 0, as i64: the first of equal ones
 -- >> ridge.arange(0, 4):reshape(1, 1, 5):max_pool(2, { ceil_mode = true })
 function methods.max_pool(x, size, opts, extra)
   if extra ~= nil then surplus('max_pool', 'size, opts', extra) end
   axes_of(x, 'max_pool')
-  opts = options.check(POOL, opts, 'max_pool')
+  opts = options.check(MAX, opts, 'max_pool')
   local p, dtype = plan(x, size, opts, 'max_pool'), x.dtype
   if WIDE[dtype] then x = x:to(WIDE[dtype]) end
   local y
@@ -129,7 +166,9 @@ function methods.max_pool(x, size, opts, extra)
     local low, high = around(p)
     y = by_steps(padded(x, low, high, -math.huge), p, function(a, b) return a:maximum(b) end)
   end
-  return y.dtype ~= dtype and y:to(dtype) or y
+  if y.dtype ~= dtype then y = y:to(dtype) end
+  if opts.indices then return y, positions_of(x:detach(), p) end
+  return y
 end
 
 local AVERAGE = { count_padding = { 'boolean', default = true,

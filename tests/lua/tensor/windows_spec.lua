@@ -288,6 +288,40 @@ describe('pooling', function()
     end
   end
 
+  it('says where in its plane each of the largest is', function()
+    for _, case in ipairs(POOLS) do
+      local x = ridge.randint(0, 3, unpack(case.x)):to 'f32'
+      local read, d, all = reader(x), #case.k, 1
+      for i = 1, d do all = all * case.x[i + 2] end
+      case.ceil = false
+      local wanted = pooled(x, case, largest)
+      local y, at = x:max_pool(case.k, { stride = case.stride, dilation = case.dilation,
+        padding = pairs_of(case), indices = true })
+      near(wanted, y)
+      local places, sizes = numbers(at), y:size()
+      assert.equal('i64', at.dtype)
+      for n, result in ipairs(tuples(sizes)) do
+        -- the first element of the window that is as large
+        local first
+        for _, p in ipairs(tuples(case.k)) do
+          local from, place = { result[1], result[2] }, 0
+          for i = 1, d do
+            from[i + 2] = result[i + 2] * case.stride[i] + p[i] * case.dilation[i] - case.low[i]
+            place = place * case.x[i + 2] + from[i + 2]
+          end
+          if not first and read(from) == wanted[n] then first = place end
+        end
+        assert.equal(first, places[n])
+      end
+    end
+    local _, at = ridge.tensor({ 0 / 0, 1, -math.huge, -math.huge }):reshape(1, 1, 4):max_pool(2,
+      { indices = true })
+    assert.same({ 0, 2 }, numbers(at))
+    _, at = ridge.full(-math.huge, 1, 1, 2):max_pool(2, { padding = 1, stride = 1,
+      indices = true })
+    assert.same({ 0, 0, 1 }, numbers(at))
+  end)
+
   it('has gradients, whole numbers, and nan that wins', function()
     local x = ridge.arange(0, 7):reshape(1, 1, 8):requires_grad_()
     x:max_pool(2, { dilation = 2, stride = 1 }):sum():backward()
