@@ -492,7 +492,7 @@ end
 
 -- -- Passes -----------------------------------------------------------------------------------
 
-M.pass, M.passes = passes.pass, passes.passes
+M.pass, M.passes, M.aliases = passes.pass, passes.passes, passes.aliases
 
 --- A copy on which passes have run, in the order of their names: those of ridge.graph.passes(), or
 --- names that stand for several of them ('operator_fusion'). Where one fails, or leaves something

@@ -30,8 +30,34 @@ end
 
 -- Names that others gave to what is a part of a pass here, or several passes.
 local STANDS_FOR = {
-  operator_fusion = { 'batch_norm_folding', 'epilogue_fusion', 'elementwise_fusion' },
+  operator_fusion = { 'batch_norm_folding', 'fold_affine', 'epilogue_fusion',
+    'elementwise_fusion' },
+  -- of onnxoptimizer
+  eliminate_deadend = { 'dead_code_elimination' },
+  eliminate_identity = { 'arithmetic_identities', 'view_folding', 'dead_code_elimination' },
+  eliminate_nop_transpose = { 'view_folding', 'dead_code_elimination' },
+  eliminate_unused_initializer = { 'dead_code_elimination' },
+  extract_constant_to_initializer = { 'constant_folding' },
+  fuse_add_bias_into_conv = { 'epilogue_fusion' },
+  fuse_bn_into_conv = { 'batch_norm_folding' },
+  fuse_consecutive_concats = { 'concat_folding' },
+  fuse_consecutive_squeezes = { 'view_folding', 'dead_code_elimination' },
+  fuse_consecutive_transposes = { 'view_folding', 'dead_code_elimination' },
+  fuse_matmul_add_bias_into_gemm = { 'epilogue_fusion' },
 }
+
+local function copy_of_names()
+  local copy = {}
+  for name, list in pairs(STANDS_FOR) do copy[name] = { unpack(list) } end
+  return copy
+end
+
+--- Names that stand for passes, with which.
+---@return table by name: a list of names of passes
+-- >> ridge.graph.aliases().fuse_bn_into_conv
+function M.aliases()
+  return copy_of_names()
+end
 
 local function is_cores(name)
   return STANDS_FOR[name] ~= nil or by_name[name] ~= nil and by_name[name].core

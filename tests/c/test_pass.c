@@ -391,7 +391,10 @@ static void test_hidden(void)
   } each[] = {
     { "arithmetic_identities", "linear layer_norm transpose relu add add exp" },
     { "constant_folding", "linear layer_norm transpose relu mul add add exp" },
+    { "view_folding", "linear layer_norm transpose relu mul add add exp" },
+    { "concat_folding", "linear layer_norm transpose relu mul add add exp" },
     { "batch_norm_folding", "linear layer_norm transpose relu mul add add exp" },
+    { "fold_affine", "linear layer_norm transpose relu mul add add exp" },
     { "epilogue_fusion", "layer_norm transpose linear mul add add exp" },
     { "channels_last", "linear layer_norm transpose relu mul add add exp" },
     { "common_subexpression_elimination", "linear layer_norm transpose relu mul add add exp" },

@@ -26,9 +26,9 @@ describe('graph:changes', function()
       assert.is_true(row.same or row.difference < 1e-6)
       assert.is_true(row.flops <= row.flops_before and row.bytes <= row.bytes_before)
     end
-    assert.same({ 'arithmetic_identities', 'batch_norm_folding', 'epilogue_fusion',
+    assert.same({ 'arithmetic_identities', 'batch_norm_folding', 'fold_affine', 'epilogue_fusion',
       'elementwise_fusion' }, passes)
-    assert.same({ 4, 4, 3, 3 }, nodes)
+    assert.same({ 4, 4, 4, 3, 3 }, nodes)
     assert.is_true(rows[1].same)
     assert.matches('arithmetic_identities +5 > 4', tostring(rows))
   end)

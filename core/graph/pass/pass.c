@@ -21,11 +21,22 @@ static const pass passes[] = {
       "what is computed from numbers alone is computed now and kept, up to 16 MB each",
       RG_PASS_EXACT },
     rg_pass_constant },
+  { { "view_folding", "views of views are one view, views that change nothing are what they view",
+      RG_PASS_EXACT },
+    rg_pass_views },
+  { { "concat_folding", "concatenations of concatenations along one axis are one", RG_PASS_EXACT },
+    rg_pass_concat },
   { { "batch_norm_folding",
       "conv2d and batch_norm in evaluation as one conv2d (f32: within 1e-5 of the largest among "
       "results and scaled means)",
       RG_PASS_REASSOCIATES },
     rg_pass_batch_norm },
+  { { "fold_affine",
+      "numbers, one or one for each channel, around linear and conv2d become weights and bias "
+      "(f32: "
+      "within 1e-5 of the largest result)",
+      RG_PASS_REASSOCIATES },
+    rg_pass_affine },
   { { "epilogue_fusion",
       "bias and activation behind a product or conv2d as its arguments (f32: within 1e-6 of the "
       "largest result; f16, bf16: rounded once where it was twice)",
