@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** A library's call on a thread aside: that it runs once, where, and with how many threads.
+** A library's call on a thread aside: that it runs once, where, and with how many threads; and that
+** the library stays.
 */
+#include <dlfcn.h>
 #include <omp.h>
 #include <sched.h>
 
@@ -68,8 +70,34 @@ static void test_places(void)
   is_status(rg_set_affinity(NULL, 0), RG_OK, "unbound");
 }
 
+/* A library stays where it is, whoever closes it, once a call of it was left behind. */
+static void test_stays(void)
+{
+  static const char name[] = "libsqlite3.so.0"; /* nothing else here opens it */
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  void *found = library != NULL ? dlsym(library, "sqlite3_step") : NULL;
+  void *again;
+  void (*function)(void);
+
+  if (found == NULL) {
+    tap_bail("no SQLite");
+  }
+  memcpy(&function, &found, sizeof(function));
+  (void)dlclose(library);
+  again = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+  ok(again == NULL, "a library that is closed is gone");
+  library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  found = dlsym(library, "sqlite3_step");
+  memcpy(&function, &found, sizeof(function));
+  rg_aside_stays(function);
+  (void)dlclose(library);
+  again = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+  ok(again != NULL, "but one of which a call may still run");
+}
+
 int main(void)
 {
+  test_stays();
   test_places();
   return done();
 }

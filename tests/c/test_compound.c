@@ -448,6 +448,15 @@ static void test_steps(void)
          strncmp(rg_error_message(), "sgd_step: ", 10) == 0,
      "which, and of what");
   grad[2] = one;
+  for (int which = 0; which < 4; which++) {
+    rg_step_inputs wrong = inputs;
+
+    wrong.n = which == 0 ? 0 : wrong.n;
+    wrong.param = which == 1 ? NULL : wrong.param;
+    wrong.grad = which == 2 ? NULL : wrong.grad;
+    is_status(rg_sgd_step(which == 3 ? NULL : &wrong, NULL), RG_EARG, "no parameters");
+    ok(strstr(rg_error_message(), "no parameters given") != NULL, "it says so");
+  }
   ok(mallinfo2().uordblks < before + STEPS * sizeof(void *) * N_PARAMS / 2, "lists are freed");
   for (int i = 0; i < N_PARAMS; i++) {
     rg_tensor_release(param[i]);

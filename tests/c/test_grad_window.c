@@ -202,6 +202,27 @@ static void test_none(void)
   rg_tensor_release(x);
 }
 
+/* The same with as many axes as there may be. */
+static void test_axes(void)
+{
+  rg_tensor *x = counted((const int64_t[]){ 1, 1, 2, 1, 1, 3, 1, 2 }, 8, RG_F32);
+  rg_tensor *v = NULL;
+  rg_window w;
+  int64_t start = -1;
+  int64_t length = -1;
+  int32_t axis = -1;
+
+  must(rg_narrow(x, 5, 1, 1, 1, &v));
+  w = rg_window_of(v);
+  ok(w.pitch == 24 && w.first == 8 && w.width == 8, "the middle of three");
+  is_int(rg_window_fit(&w, v, offset_of(v)), RG_FIT_INSIDE, "is inside");
+  is_int(rg_window_fit(&w, x, 0), RG_FIT_ACROSS, "all of it is not");
+  ok(rg_window_cut(&w, x, 0, &axis, &start, &length), "but has a part");
+  ok(axis == 5 && start == 1 && length == 1, "which is that");
+  rg_tensor_release(v);
+  rg_tensor_release(x);
+}
+
 /* Planes of a box: a window with several axes in it. */
 static void test_box(void)
 {
@@ -220,7 +241,8 @@ static void test_box(void)
   rg_tensor_release(v);
   must(rg_narrow(x, 0, 1, 1, 1, &v));
   w = rg_window_of(v);
-  ok(w.pitch == 192 && w.first == 96 && w.width == 96, "one of two boxes is the end of its storage");
+  ok(w.pitch == 192 && w.first == 96 && w.width == 96,
+     "one of two boxes is the end of its storage");
   is_int(rg_window_bytes(&w, 192), 96, "of half the bytes");
   rg_tensor_release(v);
   rg_tensor_release(x);
@@ -239,5 +261,6 @@ int main(void)
   }
   test_none();
   test_box();
+  test_axes();
   return done();
 }

@@ -216,6 +216,28 @@ static void test_straight(void)
   is_int(descriptors(), before, "none is left open");
 }
 
+/* A file that is open is written on from where it stands, and keeps what is behind. */
+static void test_goes_on(void)
+{
+  char file[PATH_MAX];
+  char path[64];
+  rg_output *output = NULL;
+  int fd;
+
+  snprintf(file, sizeof(file), "%s/open", folder);
+  put(file, "0123456789", 0600);
+  fd = open(file, O_RDWR);
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  is_int(lseek(fd, 4, SEEK_SET), 4, "a file that is open, behind its fourth byte");
+  is_status(rg_output_new(path, &output), RG_OK, "is written to");
+  is_status(rg_output_write(output, "ab", 2), RG_OK, "two bytes");
+  is_status(rg_output_finish(output), RG_OK, "to the end");
+  is_int(lseek(fd, 0, SEEK_CUR), 6, "it stands behind them");
+  (void)close(fd);
+  ok(holds(file, "0123ab6789"), "which is all that has changed");
+  (void)unlink(file);
+}
+
 /* -- What fails --------------------------------------------------------------------- */
 
 static void test_refused(void)
@@ -294,6 +316,7 @@ int main(void)
   test_files();
   test_first_descriptor();
   test_straight();
+  test_goes_on();
   test_refused();
   test_links();
   if (chdir("/") == 0) {

@@ -15,7 +15,7 @@
 
 enum { DEVICE = 3, ANOTHER = 4, BARE = 5 };
 
-static char told[2048]; /* "copy 64;run;" */
+static char told[8192]; /* "copy 64;run;" */
 static int32_t n_marks;
 static int64_t n_taken;
 static rg_status waits = RG_OK;
@@ -326,6 +326,26 @@ static void test_filler(rg_plan *plan, rg_plan *other)
   told[0] = 0;
 }
 
+/* The filler is as long as asking for all calls of the window is expected to take, twice. */
+static void test_length(void)
+{
+  rg_plan *plan = planned(BARE);
+  rg_window window;
+  int32_t n = 0;
+
+  copy_ns = 2000;
+  is_status(rg_measure_window(plan, 1, &window), RG_OK, "one call, which takes some hundred");
+  told[0] = 0;
+  is_status(rg_measure_window(plan, 1000, &window), RG_OK, "and a thousand");
+  for (const char *at = told; (at = strstr(at, "half")) != NULL; at++) {
+    n++;
+  }
+  ok(n > 100, "are behind many copies");
+  ok(window.filled == 0 || window.filled == 1, "and it is said whether that was enough");
+  rg_plan_release(plan);
+  told[0] = 0;
+}
+
 static void test_bounds(void)
 {
   double filled = -1;
@@ -395,12 +415,14 @@ int main(void)
     rg_driver_register(device, &driver);
     rg_backend_register(device, &backend);
   }
+  is_int(rg_streams_used(DEVICE), 1, "stream 0 is always one of those that are used");
   plan = planned(DEVICE);
   other = planned(DEVICE);
   test_flush(plan);
   test_first(plan);
   test_filler(plan, other);
   test_bounds();
+  test_length();
   test_stream(plan);
   test_failures(plan);
   rg_plan_release(plan);
