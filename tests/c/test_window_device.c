@@ -388,6 +388,19 @@ static void test_stream(rg_plan *plan)
   is_told("enter 2;wait;mark 0;enter 2;graph;enter 2;mark 1;state;wait;between;enter 1;",
           "is timed there");
   is_int(rg_stream_now(DEVICE), 1, "and the thread goes on where it was");
+  for (int steps = 0; steps < 2; steps++) {
+    const int32_t kinds = 1 << (steps ? RG_EVENT_STEP : RG_EVENT_PLAN);
+    rg_reader_facts heard = { .n_graphs = -1 };
+    int32_t reader = -1;
+
+    must(rg_reader_open(kinds, 0, 64, &reader));
+    told[0] = 0;
+    must(rg_plan_replay(graph, 3));
+    must(rg_reader_facts_of(reader, &heard));
+    ok((strstr(told, "graph") == NULL) == (steps != 0), "who hears steps has them one by one");
+    is_int(heard.n_graphs, steps ? 3 : 0, "and is told how often");
+    rg_reader_close(reader);
+  }
   rg_plan_release(graph);
   must(rg_stream_enter(DEVICE, 0, NULL));
   told[0] = 0;
@@ -411,10 +424,14 @@ int main(void)
   rg_plan *plan;
   rg_plan *other;
 
+  ok(rg_memory_of(0) != NULL && rg_memory_of(DEVICE) == NULL && rg_memory_of(RG_PINNED) == NULL,
+     "without a driver there is the CPU, and no memory is pinned");
   for (int32_t device = DEVICE; device <= BARE; device++) {
     rg_driver_register(device, &driver);
     rg_backend_register(device, &backend);
   }
+  ok(rg_memory_of(DEVICE) != NULL && rg_memory_of(DEVICE - 1) == NULL,
+     "then devices that are there have counters");
   is_int(rg_streams_used(DEVICE), 1, "stream 0 is always one of those that are used");
   plan = planned(DEVICE);
   other = planned(DEVICE);
