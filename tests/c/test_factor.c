@@ -482,9 +482,45 @@ static void test_arithmetic(void)
   rg_tensor_release(w);
 }
 
+/* The least sizes there are, in every form; and what a sketch leaves that found no memory. */
+static void test_least(void)
+{
+  for (int32_t form = 0; form < RG_SIGNS_COUNT; form++) {
+    rg_tensor *w = random_matrix(1, 1, 1);
+    rg_tensor *parts[RG_SKETCH_PARTS] = { NULL };
+    rg_status status = RG_ENOMEM;
+    int64_t tensors;
+    int32_t refused = 0;
+
+    if (form == RG_SIGNS_AUTO) {
+      rg_tensor_release(w);
+      continue;
+    }
+    tensors = rg_live_tensors();
+    for (int64_t at = 1; status != RG_OK && at < 500; at++) {
+      rg_alloc_fail_at(at);
+      status = rg_sketch(w, 1, 1, form, 1, parts);
+      rg_alloc_fail_at(0);
+      refused += status == RG_ENOMEM;
+      if (status != RG_OK && rg_live_tensors() != tensors) {
+        is_int(rg_live_tensors(), tensors, "nothing is left of it");
+        break;
+      }
+    }
+    is_status(status, RG_OK, "one number by one term of rank 1");
+    ok(refused > 3, "which takes memory several times");
+    for (int32_t i = 0; i < RG_SKETCH_PARTS; i++) {
+      rg_tensor_release(parts[i]);
+    }
+    rg_tensor_release(w);
+  }
+}
+
 int main(void)
 {
   int64_t before = rg_live_tensors();
+
+  test_least();
 
   test_formula();
   try_ways(40, 75, 45, 3, 17);
