@@ -94,6 +94,31 @@ static void test_hearing(void)
   rg_tensor_release(x);
 }
 
+/* What an event that is no call begins with: nothing of the one whose place it took. */
+static void test_fresh(void)
+{
+  rg_tensor *x = made(1);
+  rg_tensor *y = NULL;
+  rg_happening e = { 0 };
+  int32_t calls = opened(OP, 0, 8);
+  int32_t blocks = opened(1 << RG_EVENT_ALLOC, 0, 8);
+
+  fill(x, 300);
+  if (rg_add(x, x, &y) != RG_OK || read_all(calls, &e) < 8) {
+    tap_bail("no calls");
+  }
+  ok(e.n_threads >= 1 && e.shapes >= 0 && e.step == -1 && e.block == 0, "a call, and its threads");
+  if (read_all(blocks, &e) < 1) {
+    tap_bail("no block");
+  }
+  ok(e.n_threads == 0 && e.shapes == -1 && e.step == -1 && e.flops == 0, "a block has none");
+  ok(e.bytes > 0 && e.block != 0 && isnan(e.device_ns), "but its own place and size");
+  rg_reader_close(calls);
+  rg_reader_close(blocks);
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+}
+
 static void test_room(void)
 {
   enum { MANY = 3000 };
@@ -480,6 +505,7 @@ static void test_paths(void)
 int main(void)
 {
   test_hearing();
+  test_fresh();
   test_room();
   test_limit();
   test_blocks();
