@@ -34,8 +34,8 @@ static bool holds(const rg_tensor *x, double a, double b)
   return fabs(got[0] - a) < 1e-12 && fabs(got[1] - b) < 1e-12;
 }
 
-/* Two channels of four values: 1 2 3 6 and 0 0 4 8, with mean 3 and variance 3.5 or 14/3, and mean 3
-** and variance 11 or 44/3. */
+/* Two channels of four values: 1 2 3 6 and 0 0 4 8, with mean 3 and variance 3.5 or 14/3, and mean
+** 3 and variance 11 or 44/3. */
 static void test(int32_t axis, int32_t batch, int32_t keep)
 {
   static const double by_row[] = { 1, 2, 3, 6, 0, 0, 4, 8 };
