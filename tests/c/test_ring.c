@@ -119,6 +119,31 @@ static void test_fresh(void)
   rg_tensor_release(x);
 }
 
+/* Ranges in each other, more than a piece of a ring has room for: each has its end. */
+static void test_deep(void)
+{
+  enum { DEEP = 700 };
+  static rg_place before[DEEP];
+  static int64_t serial[DEEP];
+  int32_t reader = opened(1 << RG_EVENT_RANGE, 0, 1024);
+  rg_happening e = { 0 };
+  int64_t at = 0;
+  int32_t n_ended = 0;
+
+  for (int i = 0; i < DEEP; i++) {
+    serial[i] = rg_range_begin("deep", 0, &before[i]);
+  }
+  for (int i = DEEP - 1; i >= 0; i--) {
+    rg_range_end(serial[i], &before[i]);
+  }
+  for (int i = 0; rg_reader_next(reader, &at, &e) == RG_OK && e.name != NULL; i++) {
+    n_ended += e.serial == serial[i] && e.end_ns >= e.begin_ns &&
+               e.parent == (i > 0 ? serial[i - 1] : before[0].parent);
+  }
+  is_int(n_ended, DEEP, "ranges begin and end in each other");
+  rg_reader_close(reader);
+}
+
 static void test_room(void)
 {
   enum { MANY = 3000 };
@@ -506,6 +531,7 @@ int main(void)
 {
   test_hearing();
   test_fresh();
+  test_deep();
   test_room();
   test_limit();
   test_blocks();
