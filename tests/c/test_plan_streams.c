@@ -180,6 +180,37 @@ static void replays(rg_plan *plan, const char *want, const char *what)
   is_told(want, what);
 }
 
+/* The host reads behind who wrote, and writes behind who wrote or reads. */
+static void test_host(void)
+{
+  rg_tensor *x = made(DEVICE);
+  const int64_t index[1] = { 3 };
+  float values[8] = { 0 };
+  double wide[8];
+  double one = 0;
+
+  for (int written = 0; written < 2; written++) {
+    const char *const read = written ? "join 0 2;" : "";
+
+    used_elsewhere(x, written);
+    must(rg_tensor_read(x, values, sizeof(values)));
+    is_told(read, "who reads all waits for who wrote");
+    used_elsewhere(x, written);
+    must(rg_tensor_to_doubles(x, wide, 8));
+    is_told(read, "in doubles, too");
+    used_elsewhere(x, written);
+    must(rg_tensor_get(x, index, 1, &one));
+    is_told(read, "or one element");
+    used_elsewhere(x, written);
+    must(rg_tensor_write(x, values, sizeof(values)));
+    is_told("join 0 2;", "who writes all waits for both");
+    used_elsewhere(x, written);
+    must(rg_tensor_set(x, index, 1, 5));
+    is_told("join 0 2;", "and who writes one element");
+  }
+  rg_tensor_release(x);
+}
+
 /* y = a + b, z = y + c. */
 static void test_streams(void)
 {
@@ -327,6 +358,7 @@ int main(void)
     rg_driver_register(i, &driver);
     rg_backend_register(i, &backend);
   }
+  test_host();
   test_streams();
   test_given_back();
   test_devices();
