@@ -55,7 +55,7 @@ local LATE = {
   recompute = { 'ridge.tensor.recompute', 'recompute' },
   anomaly = { 'ridge.tensor.anomaly', 'anomaly' },
   profile = { 'ridge.profile', 'profile' }, autotune = { 'ridge.choices', 'autotune' },
-  last_profile = { 'ridge.profile', 'last' },
+  last_profile = { 'ridge.profile', 'last' }, advise = { 'ridge.advise', 'advise' },
   monitor = { 'ridge.monitor', 'Monitor' }, timer = { 'ridge.monitor.timer', 'Timer' },
   available = { 'ridge.monitor.available', 'available' },
   tensorboard = { 'ridge.tensorboard', 'Writer' },

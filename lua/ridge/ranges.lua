@@ -9,8 +9,8 @@ local state = require 'ridge.state'
 
 --- on: does anybody want to know? Who calls a module asks this first. heard: nil, or called with
 --- the path, the module and its arguments at each call; with a path and nil for a part of the
---- module being called that is none itself.
-local M = { on = false, heard = nil }
+--- module being called that is none itself. met: see MET.
+local M = { on = false, heard = nil, met = nil }
 
 local wanted = 0
 
@@ -26,6 +26,14 @@ M.WANTED = { on = function() want(1) end, off = function() want(-1) end }
 M.HEARD = state.exchange(function(heard)
   local before = M.heard
   M.heard = heard
+  return before
+end)
+
+--- A state: what meets whatever a section is of, losses and trainers. Called with a name, a
+--- function and what that is given: a loader, a trainer's batch, a loss, an optimizer.
+M.MET = state.exchange(function(met)
+  local before = M.met
+  M.met = met
   return before
 end)
 
@@ -81,6 +89,10 @@ local function paths_of(module)
   end
   return find(module, depth > 0 and above or nil)
 end
+
+--- Is the module being called in no other one?
+---@return boolean
+function M.is_outermost() return depth == 1 end
 
 --- The path of what has a name in the module being called.
 ---@param name string
@@ -143,6 +155,7 @@ end
 ---@return any what f returns
 function M.section(name, f, ...)
   if not M.on then return f(...) end
+  if M.met then M.met(name, f, ...) end
   local place = Place()
   local range = C.rg_range_begin(name, 0, place)
   return ended(range, place, pcall(f, ...))

@@ -457,8 +457,8 @@ describe('bottlenecks', function()
   it('name what is there', function()
     local known = named((function()
       local list = {}
-      for _, tries in pairs(require('ridge.profile.bottlenecks').TRIES) do
-        for _, try in ipairs(tries) do list[#list + 1] = { name = try[1] .. ' ' .. try[2] } end
+      for _, try in pairs(require('ridge.profile.tries').ALL) do
+        list[#list + 1] = { name = try[1] .. ' ' .. try[2] }
       end
       return list
     end)())

@@ -128,8 +128,10 @@ end
 
 -- -- A step -----------------------------------------------------------------------------------
 
--- The sum of all that gradient flows through.
-local function total(results)
+--- The sum of all that gradient flows through.
+---@param results table n, what a net returned
+---@return Tensor|nil
+function M.total(results)
   local sum
   M.each_tensor({ unpack(results, 1, results.n) }, function(y)
     if y.requires_grad then
@@ -141,7 +143,7 @@ local function total(results)
 end
 
 local function loss_of(job, results)
-  if not job.loss then return total(results) end
+  if not job.loss then return M.total(results) end
   local loss = job.loss(unpack(results, 1, results.n))
   if not ref.is(loss) or loss.count ~= 1 then
     blame.raise('analyze: option loss gives a tensor of one element, got ' .. blame.show(loss),
@@ -169,8 +171,11 @@ end
 -- -- Parts that are computed again --------------------------------------------------------------
 
 -- Gradients are handed out, so that none is added to anything; where parts of the net are computed
--- again they have to be added, and are taken back. The entry's leaves.
-local ADDED = {}
+-- again they have to be added, and are taken back.
+
+--- A state: gradients that are added inside are taken back behind it. The entry's leaves.
+M.ADDED = {}
+local ADDED = M.ADDED
 
 function ADDED.on(entry)
   if entry.grads then return end

@@ -45,23 +45,13 @@ local OUTPUTS = { 'trace', 'flame', 'folded', 'speedscope', 'plot' }
 
 local function fail(reason) return stored.fail('profile', reason) end
 
-local STOP = {} -- what a recipe's os.exit raises
-
--- The recipe, profiled, and its status. What it raises is told where it is raised, as by ridge run.
+-- The recipe, profiled, and its status.
 local function run(found, own, opt)
-  local profile, recipe = require 'ridge.profile', require 'ridge.cli.recipe'
-  local status, exit, code = nil, os.exit, nil
-  os.exit = function(given) -- luacheck: ignore 122
-    code = (given == nil or given == true) and 0 or given or 1
-    error(STOP, 0)
-  end
-  local ok, err = pcall(profile.profile, function()
-    status = recipe.run(found, own, { after = function(...) return ... end, stop = STOP })
-  end, { sort = opt.sort, rows = opt.rows, threshold = opt.threshold, top = opt.top,
-    roof = opt.roof, bytes = opt.bytes, memory = opt.memory })
-  os.exit = exit -- luacheck: ignore 122
-  if not ok then error(err, 0) end
-  return err, code or status
+  return require('ridge.cli.recipe').within(found, own, function(f)
+    return require('ridge.profile').profile(f, { sort = opt.sort, rows = opt.rows,
+      threshold = opt.threshold, top = opt.top, roof = opt.roof, bytes = opt.bytes,
+      memory = opt.memory })
+  end)
 end
 
 local function write_all(p, opt)

@@ -191,4 +191,27 @@ function M.run(recipe, argv, hooks)
   return M.execute(M.text(recipe), '@' .. path, argv, hooks)
 end
 
+local STOP = {} -- what a recipe's os.exit raises
+
+--- Run a recipe as a function that is given to another one, which looks on. What the recipe raises
+--- is told where it is raised, as by `run`; its os.exit ends the recipe alone.
+---@param recipe ridge.cli.Recipe what `find` gave
+---@param argv string[] its arguments
+---@param around fun(f: function): any
+---@return any what `around` returned
+---@return integer status for the shell
+function M.within(recipe, argv, around)
+  local status, exit, code = nil, os.exit, nil
+  os.exit = function(given) -- luacheck: ignore 122
+    code = (given == nil or given == true) and 0 or given or 1
+    error(STOP, 0)
+  end
+  local ok, result = pcall(around, function()
+    status = M.run(recipe, argv, { after = function(...) return ... end, stop = STOP })
+  end)
+  os.exit = exit -- luacheck: ignore 122
+  if not ok then error(result, 0) end
+  return result, code or status
+end
+
 return M

@@ -244,7 +244,7 @@ end
 function Loader:each()
   local order = self.generator and ranges.section('data_loading', shuffled, self)
   local next_batch = self.pool and from_source(self, order) or gathered(self, order)
-  return function() return ranges.section('data_loading', next_batch) end
+  return function() return ranges.section('data_loading', next_batch, self) end
 end
 
 --- Where its orders stand: give it to `load_state` of a loader of the same data, and the epochs

@@ -10,6 +10,7 @@ local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local dtype = require 'ridge.tensor.dtype'
 local options = require 'ridge.options'
+local ranges = require 'ridge.ranges'
 local schema = require 'ridge.tensor.schema'
 local settings = require 'ridge.tensor.settings'
 local state = require 'ridge.state'
@@ -61,6 +62,7 @@ function M.cross_entropy(x, labels, opts)
   need(x, 'cross_entropy')
   need(labels, 'cross_entropy')
   opts = options.check(SPECS.cross_entropy, opts, 'cross_entropy')
+  if ranges.met then ranges.met('loss', M.cross_entropy, x, labels, opts) end
   local weight = opts.weight ~= nil and need(opts.weight, 'cross_entropy')._t or nil
   CROSS_ENTROPY.write(cross, opts, 'cross_entropy')
   call.settle()
@@ -109,6 +111,7 @@ SPECS.bce_with_logits = {
 function M.bce_with_logits(x, y, opts)
   both(x, y, 'bce_with_logits')
   opts = options.check(SPECS.bce_with_logits, opts, 'bce_with_logits')
+  if ranges.met then ranges.met('loss', M.bce_with_logits, x, y, opts) end
   return blame.within('bce_with_logits', function()
     if opts.pos_weight == nil then return reduced(x:softplus() - x * y, opts) end
     local count = y * (opts.pos_weight - 1) + 1
@@ -163,6 +166,7 @@ SPECS.mse_loss = { reduction = REDUCE }
 function M.mse_loss(x, y, opts)
   both(x, y, 'mse_loss')
   opts = options.check(SPECS.mse_loss, opts, 'mse_loss')
+  if ranges.met then ranges.met('loss', M.mse_loss, x, y, opts) end
   return blame.within('mse_loss', function() return reduced((x - y):square(), opts) end)
 end
 
@@ -176,6 +180,7 @@ SPECS.l1_loss = { reduction = REDUCE }
 function M.l1_loss(x, y, opts)
   both(x, y, 'l1_loss')
   opts = options.check(SPECS.l1_loss, opts, 'l1_loss')
+  if ranges.met then ranges.met('loss', M.l1_loss, x, y, opts) end
   return blame.within('l1_loss', function() return reduced((x - y):abs(), opts) end)
 end
 
@@ -192,6 +197,7 @@ SPECS.huber_loss = {
 function M.huber_loss(x, y, opts)
   both(x, y, 'huber_loss')
   opts = options.check(SPECS.huber_loss, opts, 'huber_loss')
+  if ranges.met then ranges.met('loss', M.huber_loss, x, y, opts) end
   return blame.within('huber_loss', function()
     local far = (x - y):abs()
     local near = far:minimum(opts.delta)

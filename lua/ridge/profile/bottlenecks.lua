@@ -5,6 +5,7 @@
 local make = require 'ridge.tensor.make'
 local ring = require 'ridge.ring'
 local roof = require 'ridge.profile.roof'
+local tries = require 'ridge.profile.tries'
 local unit = require 'ridge.show.unit'
 
 local M = {}
@@ -13,43 +14,6 @@ local LOADING = '(data_loading)'
 local SAME = 0.9 -- of an operation's time in one layer: it is that layer's, and not told twice
 local MOST = 0.5 -- of the time of something, what is its reason
 local FAR = 0.2  -- of a roof: what is below is not bound by it
-
---- What to try by reason, each with what measures it here.
-M.TRIES = {
-  launch = {
-    { 'run it as a plan: ridge.capture(step), or compile = true of a Trainer',
-      'ridge.profile(function() plan:run(100) end).ns / 100 of plan = ridge.capture(step)' },
-    { 'larger batches: as many calls for more rows',
-      "ridge batch-size 'mlp{784,128,10}' --kind throughput" },
-  },
-  compute = {
-    { 'the library that multiplies fastest here', 'ridge.autotune(step)' },
-    { "products in bf16: ridge.autocast('bf16', step)", 'ridge recipes/amp.lua' },
-  },
-  bandwidth = {
-    { 'elementwise operations in one pass over memory: ridge.capture(step)',
-      'ridge.profile(function() plan:run() end) of plan = ridge.capture(step)' },
-    { 'half the bytes: weights and inputs in bf16', "ridge.profile of it with net:to 'bf16'" },
-  },
-  data = {
-    { 'threads that gather ahead: ridge.data.Loader(sources, { workers = 2, prefetch = 4 })',
-      'p.sections of ridge.profile, data_loading before and after' },
-  },
-  waiting = {
-    { 'read results of a device later: each :item(), :tolist() and print waits for it',
-      'ridge.timeline(step)' },
-  },
-  path = {
-    { 'another library for its products, if these are what it does', 'ridge.autotune(step)' },
-    { 'leave out the first calls, which find memory and wake threads',
-      'ridge.profile(step, { num_steps = 30, warmup = 10, active = 20 })' },
-    { 'a quiet machine', 'ridge doctor' },
-  },
-  unknown = {
-    { 'ceilings of this machine, which tell whether arithmetic or memory bounds it',
-      "ridge calibrate --quick, or ridge.profile(f, { roof = 'measured' })" },
-  },
-}
 
 --- What a call of one element takes here: the part of any call that is not its work.
 ---@return number ns the median of some
@@ -170,10 +134,7 @@ function M.find(p, threshold, top)
   local call_ns, roofs = M.call_ns(), p:roofs()
   for _, found in ipairs(list) do
     found.reason, found.why = reason_of(p, found, roofs, call_ns)
-    found.try = {}
-    for i, each in ipairs(M.TRIES[found.reason]) do
-      found.try[i] = { what = each[1], measure = each[2] }
-    end
+    found.try = tries.of(found.reason)
     found.parts, found.most, found.lua_ns = nil, nil, nil
   end
   return list

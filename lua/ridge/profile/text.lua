@@ -3,17 +3,13 @@
 
 local columns = require 'ridge.show.columns'
 local plain = require 'ridge.plain'
+local tries = require 'ridge.profile.tries'
 local unit = require 'ridge.show.unit'
 
 local M = {}
 
 local LINES = 10 -- lines of Lua shown
 local STEPS = 40 -- steps of plans shown
-
--- What bounds something, in words.
-local REASONS = { compute = 'arithmetic', bandwidth = 'memory', launch = 'calling',
-  data = 'waiting for data', waiting = 'waiting', path = 'neither arithmetic nor memory',
-  unknown = 'what is not known' }
 
 local function percent(share) return ('%.1f %%'):format(100 * share) end
 
@@ -125,7 +121,7 @@ local function bottlenecks(p)
     local what = found.kind == 'layer' and 'layer ' .. plain.line(found.what)
       or plain.line(found.what)
     lines[#lines + 1] = ('%d. %s: %s, %s; bound by %s: %s'):format(i, what,
-      unit.format('ns', found.ns), percent(found.share), REASONS[found.reason], found.why)
+      unit.format('ns', found.ns), percent(found.share), tries.REASONS[found.reason], found.why)
     for _, try in ipairs(found.try) do
       lines[#lines + 1] = ('   try %s\n     measured by %s'):format(try.what, try.measure)
     end

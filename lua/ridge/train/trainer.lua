@@ -20,6 +20,7 @@ local memory = require 'ridge.memory'
 local nn = require 'ridge.nn'
 local options = require 'ridge.options'
 local random = require 'ridge.random'
+local ranges = require 'ridge.ranges'
 local ref = require 'ridge.ffi.ref'
 local Running = require 'ridge.optim.running'
 local setup = require 'ridge.train.setup'
@@ -482,6 +483,7 @@ function Trainer:fit(loader, opts)
   go_on(self, loader, opts.validate)
   if self.stream then random.default():load_state(self.stream) end
   self.stream, self.loader, self.validation = nil, loader, opts.validate
+  if ranges.met then ranges.met('fit', Trainer.fit, self) end
   -- a training that had ended for want of patience has ended: the same script, run once more
   local stopped = self.loaded and enough(self) and 'patience' or nil
   self.loaded = false

@@ -193,6 +193,7 @@ M.FUNCTIONS = {
   ['ridge.memory.leaks'] = 'function() return F(a, b) + 1 end, 2',
   ['ridge.memory.stages'] = '{ model = net, input = function() return F(a, 3) end }',
   ['ridge.memory.timeline'] = 'function() return F(a, b) + 1 end',
+  ['ridge.advise'] = 'net(), F(a, 3), { seconds = 0.1, roof = "none" }',
   ['ridge.available'] = 'one { "cpu", "cuda", "amx" }',
   ['ridge.monitor'] = '{ every = 1, say = function() end }',
   ['ridge.tensorboard'] = '"fit.runs"',

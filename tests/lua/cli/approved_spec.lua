@@ -349,9 +349,9 @@ options --help
 ]]
 
 -- The help of every command; a command that is new stands in none of them, and fails below.
-local COMMANDS = { 'ab', 'autotune', 'batch-size', 'bench', 'calibrate', 'choices', 'compare',
-  'db', 'doctor', 'export', 'help', 'list', 'merge', 'onnx', 'plot', 'profile', 'query', 'replay',
-  'replot', 'retry', 'run', 'show', 'sweep', 'sweeps', 'top', 'trust', 'watch' }
+local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'calibrate', 'choices',
+  'compare', 'db', 'doctor', 'export', 'help', 'list', 'merge', 'onnx', 'plot', 'profile', 'query',
+  'replay', 'replot', 'retry', 'run', 'show', 'sweep', 'sweeps', 'top', 'trust', 'watch' }
 
 local lines = { '--help', '-h', 'help' }
 for _, name in ipairs(COMMANDS) do

@@ -1,0 +1,149 @@
+-- SPDX-License-Identifier: MIT
+-- Advice on what a function or a recipe has used: loops of one's own, trainers, nothing at all;
+-- what raises, and the command as typed.
+
+local ridge = require 'ridge'
+local program = dofile 'tests/lua/repl/program.lua'
+
+local QUICK = { seconds = 1, roof = 'none' }
+
+local function data()
+  return ridge.randn(64, 8), ridge.randint(0, 2, 64)
+end
+
+-- A loop of one's own: so many epochs, the rate by epoch.
+local function loop(net, loader, optimizer, epochs, rate)
+  return function()
+    for epoch = 1, epochs do
+      if rate then optimizer:lr(rate(epoch)) end
+      for x, y in loader:each() do
+        optimizer:zero_grad()
+        ridge.nn.cross_entropy(net(x), y):backward()
+        optimizer:step()
+      end
+    end
+  end
+end
+
+describe('advice on a function', function()
+  it('knows the net, the loss, the optimizer, the loader of its loop', function()
+    local net = ridge.nn.Sequential(ridge.nn.Linear(8, 16), ridge.nn.ReLU(), ridge.nn.Linear(16, 2))
+    local x, y = data()
+    local optimizer = ridge.optim.SGD(net, { lr = 1e-3 })
+    local loader = ridge.data.Loader({ x, y }, { batch = 16 })
+    local a = ridge.advise(loop(net, loader, optimizer, 12), QUICK)
+    assert.equal('nn.Sequential', a.net)
+    assert.equal(16, a.rows)
+    assert.matches('48 losses of the run at a rate of 0.001', a.by_name.divergence.measured)
+    assert.matches('noise scale', a.by_name.noise.measured)
+    assert.matches('; loss %S+ beside', a.by_name.mixed_precision.measured)
+    assert.matches('of data in memory', a.by_name.loading_memory.measured)
+    assert.matches('optim.SGD takes', a.by_name.optimizer.measured)
+    assert.is_true(a.profile.ns > 0)
+    assert.is_not.equal('unknown', a.by_name.schedule.state)
+    assert.is_nil(a.by_name.schedule.measured:find 'changed')
+  end)
+
+  it('knows a schedule by its rates', function()
+    local net = ridge.nn.Linear(8, 2)
+    local x, y = data()
+    local optimizer = ridge.optim.SGD(net, { lr = 1e-2 })
+    local run = loop(net, ridge.data.Loader({ x, y }, { batch = 32 }), optimizer, 3,
+      function(epoch) return 0.1 / epoch end)
+    local found = ridge.advise(run, QUICK).by_name.schedule
+    assert.equal('no', found.state)
+    assert.matches('the rate changed', found.measured)
+  end)
+
+  it('that uses nothing says what could not be told, and why', function()
+    local x = ridge.randn(64, 64)
+    local a = ridge.advise(function() for _ = 1, 5 do x:matmul(x) end end, QUICK)
+    assert.equal('unknown', a.by_name.compile.state)
+    assert.matches('no module was called in training mode', a.by_name.compile.why)
+    assert.matches('no module was called', a.by_name.noise.why)
+    assert.truthy(a.by_name.copies.measured)
+    assert.equal(60, #a.lines)
+    assert.is_nil(a.net)
+  end)
+
+  it('without a loss that is known does not guess at its noise', function()
+    local net = ridge.nn.Linear(8, 2)
+    local a = ridge.advise(net, ridge.randn(16, 8), QUICK)
+    assert.equal('unknown', a.by_name.noise.state)
+    assert.matches('the loss is not known', a.by_name.noise.why)
+    assert.matches('sum of the output', a.by_name.mixed_precision.measured)
+  end)
+
+  it('passes on what it raises', function()
+    local ok, err = pcall(ridge.advise, function() error 'on purpose' end, QUICK)
+    assert.is_false(ok)
+    assert.matches('on purpose', tostring(err))
+    assert.is_nil(require('ridge.ranges').met)
+    assert.is_nil(require('ridge.ranges').heard)
+  end)
+end)
+
+describe('ridge advise', function()
+  local folder
+
+  setup(function() folder = program.folder() end)
+  teardown(function() program.remove(folder) end)
+
+  local function recipe(name, text)
+    local file = assert(io.open(('%s/%s.lua'):format(folder, name), 'w'))
+    file:write(text)
+    file:close()
+    return ('%s/%s.lua'):format(folder, name)
+  end
+
+  it('tells of a recipe with a trainer, as typed', function()
+    local status, out, err = program.run { 'advise', 'train_mlp', '--seconds', '1', '--roof',
+      'none', '--', '--smoke', '--epochs', '2' }
+    assert.equal(0, status, err)
+    assert.matches('\nepoch 2/2 ', out)
+    assert.matches('\nwhat ran of nn.Sequential on cpu, 64 rows: of 60 lines %d+ apply', out)
+    assert.matches('schedule of the rate: there is one\n    measured: a schedule steps it', out)
+    assert.matches('10 losses of the run', out)
+  end)
+
+  it('has a row for each line', function()
+    local path = recipe('small', [[
+local ridge = require 'ridge'
+local net = ridge.nn.Linear(4, 2)
+local optimizer = ridge.optim.SGD(net, { lr = 0.1 })
+for _ = 1, 4 do
+  ridge.nn.mse_loss(net(ridge.ones(8, 4)), ridge.zeros(8, 2)):backward()
+  optimizer:step()
+end
+os.exit(3)
+]])
+    local status, out = program.run { 'advise', path, '--lines', '--seconds', '0.5' }
+    assert.equal(3, status)
+    local rows = select(2, out:gsub('\n0%d%d %S+', ''))
+    assert.equal(60, rows)
+  end)
+
+  it('tells of what was met before a recipe raised', function()
+    local path = recipe('raises', [[
+local ridge = require 'ridge'
+local net = ridge.nn.Linear(4, 2)
+net(ridge.ones(8, 4)):sum():backward()
+error 'on purpose'
+]])
+    local status, out, err = program.run { 'advise', path, '--seconds', '0.5' }
+    assert.equal(1, status)
+    assert.matches('on purpose', err)
+    assert.matches('what ran of nn.Linear on cpu, 8 rows', out)
+  end)
+
+  it('says what is missing', function()
+    local status, _, err = program.run { 'advise' }
+    assert.equal(1, status)
+    assert.matches('the name of a recipe is missing', err)
+    status, _, err = program.run { 'advise', 'train_mpl' }
+    assert.equal(1, status)
+    assert.matches("did you mean 'train_mlp'", err)
+    status = program.run { 'advise', '--help' }
+    assert.equal(0, status)
+  end)
+end)
