@@ -248,13 +248,17 @@ function M.timeline(f, ...) return later('timeline').record(f, ...) end
 --- Set an alarm (F10 to F12): where a device has more than so many megabytes, live and cached
 --- together, what is dead is collected, what is cached goes back to the system, and a line says
 --- once what that freed.
----@param megabytes number|nil nil where share or system_percent says where it rings
+---@param megabytes number|table|nil nil, or the options, where share or system_percent says where
+---  it rings
 ---@param opts table|nil { device = 'cpu', share = 0.9, system_percent = 80, say = f, act = f }
 ---@return table alarm with rang (times), freed (bytes), check() and remove()
 -- >> alarm = ridge.memory.alarm(8000)
 -- >> alarm:remove()
 function M.alarm(megabytes, opts)
   local alarm = later 'alarm'
+  if type(megabytes) == 'table' and getmetatable(megabytes) == nil and opts == nil then
+    megabytes, opts = nil, megabytes
+  end
   local o = options.check(alarm.SPEC, opts, 'memory.alarm')
   return alarm.set(megabytes, o, number_of(o.device, 'memory.alarm'))
 end

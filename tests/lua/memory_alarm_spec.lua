@@ -146,6 +146,14 @@ describe('an alarm of memory', function()
       assert.is_nil(rang)
     end)
 
+  it('takes its options alone, where none of them is megabytes', function()
+    local alarm = memory.alarm { share = 0.999, say = function() end }
+    assert.is_true(alarm.bytes > 2 ^ 30)
+    local ok, err = pcall(memory.alarm, { shre = 0.9 })
+    assert.is_false(ok)
+    assert.matches("did you mean 'share'", tostring(err))
+  end)
+
   it('is nowhere but above 0, and says so', function()
     for _, bad in ipairs { 0, -1, 0 / 0, 1 / 0, 1e300, 'x', true } do
       local ok, err = pcall(memory.alarm, bad)

@@ -5,6 +5,7 @@
 local ridge = require 'ridge'
 local nn = ridge.nn
 local canonical = require 'ridge.store.canonical'
+local json_schema = dofile 'tests/lua/json_schema.lua'
 
 local NASTY = 'a "b" \\ </title><script>&amp;\n\t\1\255;é'
 
@@ -27,9 +28,19 @@ local function training()
   end, { memory = true })
 end
 
+local function fixture(name)
+  local file = assert(io.open('tests/fixtures/' .. name))
+  local text = file:read '*a'
+  file:close()
+  return canonical.decode(text)
+end
+
+local TRACE = fixture 'trace.schema.json'
+
 -- Every event of Chrome's format has what its phase needs; returns them by phase.
 local function checked(text)
   local trace = canonical.decode(text)
+  assert.is_nil(json_schema.against(TRACE, trace))
   assert.is_table(trace.traceEvents)
   local by = {}
   for _, e in ipairs(trace.traceEvents) do
@@ -65,6 +76,29 @@ local function slice_at(by, e)
   end
   return found
 end
+
+describe('the schema of a trace', function()
+  it('takes what Chrome takes, and nothing else', function()
+    local function why(event)
+      return json_schema.against(TRACE, { traceEvents = { event } })
+    end
+    local function event(change)
+      local e = { ph = 'X', name = 'a', pid = 1, tid = 2, ts = 3, dur = 4, cat = 'op' }
+      for key, value in pairs(change) do e[key] = value end
+      return e
+    end
+    assert.is_nil(why(event {}))
+    assert.is_nil(why { ph = 'C', name = 'memory', pid = 1, ts = 0, args = { live = 1 } })
+    assert.matches('dur is %-1', why(event { dur = -1 }))
+    assert.matches('is no integer', why(event { tid = '2' }))
+    assert.matches('ph is Y, not X', why(event { ph = 'Y' }))
+    assert.matches('colour is not expected', why(event { colour = 'red' }))
+    assert.matches('has no dur', why { ph = 'X', name = 'a', pid = 1, tid = 2, ts = 3 })
+    assert.matches('live is no number', why { ph = 'C', name = 'memory', pid = 1, ts = 0,
+      args = { live = 'x' } })
+    assert.matches('has no traceEvents', json_schema.against(TRACE, {}))
+  end)
+end)
 
 describe('a trace', function()
   it('has calls that nest, memory, and arrows from calls to their gradients', function()
