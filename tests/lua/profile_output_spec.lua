@@ -271,7 +271,8 @@ describe('a picture', function()
   it('is a PNG with what ran when', function()
     local p = training()
     local path = os.tmpname() .. '.png'
-    p:plot(path)
+    assert.matches("^figure 'What ran when', %d+ x %d+: .*\n:show%(%) draws it here",
+      tostring(p:plot(path)))
     local file = assert(io.open(path, 'rb'))
     assert.equal('\137PNG\r\n', file:read(6))
     file:close()

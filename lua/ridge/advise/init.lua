@@ -71,8 +71,11 @@ local function all_of(run)
   return list
 end
 
+local Lines = {}
+Lines.__tostring = function(lines) return require('ridge.advise.text').lines(lines) end
+
 local function lines_of(by_name)
-  local lines, counts = {}, { applies = 0, no = 0, unknown = 0 }
+  local lines, counts = setmetatable({}, Lines), { applies = 0, no = 0, unknown = 0 }
   for _, source in ipairs(checklists.SOURCES) do
     for i, line in ipairs(source.lines) do
       local found = by_name[line[2]]
@@ -133,8 +136,8 @@ end
 ---  loader =, autocast =, scaler =
 ---@return table advice findings, a list of { name, state ('applies', 'no', 'unknown'), measured,
 ---  why, try (list of { what, measure }), lines (those of the documents that it answers) };
----  by_name; lines, a list of { source, number, text, state, finding }; counts of them by state;
----  profile; tostring shows it
+---  by_name; lines, a list of { source, number, text, state, finding } that prints as a table;
+---  counts of them by state; profile; tostring shows it
 -- >> net = ridge.nn.Sequential(ridge.nn.Linear(64, 64), ridge.nn.ReLU(), ridge.nn.Linear(64, 8))
 -- >> a = ridge.advise(net, ridge.randn(32, 64), { seconds = 2 })
 -- >> a.by_name.batch_size.measured
@@ -154,14 +157,9 @@ function M.advise(what, data, opts)
   return advice(subject.of_run(what, { roof = opt.roof, lines = false }), opt)
 end
 
---- The lines of the documents, one below the other, with what each came to.
----@return string
-function Advice:table() return require('ridge.advise.text').lines(self) end
-
 require('ridge.types').register('Advice', function(value)
   return getmetatable(value) == Advice
 end, {
-  methods = { table = 'table(): each line of the documents, and what it came to' },
   properties = { findings = 'list: state, measured, why, what to try',
     by_name = 'the same by name', lines = 'list: each line of the documents',
     counts = 'of lines: applies, no, unknown', profile = 'the profile that they are told from' },

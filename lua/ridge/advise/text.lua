@@ -67,11 +67,11 @@ function M.text(a)
 end
 
 --- A row for each line of the documents.
----@param a table advice
+---@param lines table list
 ---@return string
-function M.lines(a)
+function M.lines(lines)
   local rows = {}
-  for i, line in ipairs(a.lines) do
+  for i, line in ipairs(lines) do
     rows[i] = { ('%s %d'):format(line.source, line.number), WORDS[line.state],
       title(line.finding.name), line.text }
   end

@@ -52,7 +52,7 @@ function M.main(argv)
   local a, status = recipe.within(found, own, function(f)
     return require('ridge.advise').advise(f, { seconds = opt.seconds, roof = opt.roof })
   end)
-  plain.print(opt.lines and a:table() or tostring(a), '\n')
+  plain.print(tostring(opt.lines and a.lines or a), '\n')
   return status
 end
 

@@ -94,7 +94,7 @@ local function watch_run(run, opt, terminal)
       plain.print(run:text(), '\n')
     end
     io.stdout:flush()
-    if opt.once or run.over then return 0 end
+    if opt.once or run.over or run:is_still() then return 0 end
     if run.gone then return 1 end
     if require('ridge').stopping() then return 130 end
     sleep(opt.every)

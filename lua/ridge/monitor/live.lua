@@ -203,6 +203,10 @@ function Run:screen(size)
   return lines
 end
 
+--- Can it not go on while it is watched? So it is where this process writes it.
+---@return boolean
+function Run:is_still() return self.reader:is_own() end
+
 --- Close its file.
 function Run:close() self.reader:close() end
 

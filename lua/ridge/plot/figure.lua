@@ -63,6 +63,11 @@ function Figure:text()
   return table.concat(self.caption, ' ')
 end
 
+Figure.__tostring = function(self)
+  return ("figure '%s', %d x %d: %s\n:show() draws it here, :save 'x.png' writes it"):format(
+    self.title or self.kind, self.natural[1], self.natural[2], self.finding or self:text())
+end
+
 local function size_of(self, given)
   local w, h = self.natural[1], self.natural[2]
   if given then

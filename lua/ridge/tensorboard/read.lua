@@ -4,6 +4,7 @@
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
+local clock = require 'ridge.store.clock'
 local crc32c = require 'ridge.tensorboard.crc32c'
 local files = require 'ridge.tensorboard.file'
 
@@ -46,6 +47,12 @@ end
 function Reader:is_written()
   if not self.path:match('[^/]*$'):find('.ridge.', 1, true) then return nil end
   return files.is_written(self.path)
+end
+
+--- Is it this process that made it?
+---@return boolean
+function Reader:is_own()
+  return tonumber(self.path:match '%.ridge%.(%d+)%.%d+$') == clock.pid()
 end
 
 -- The next whole record; nil where there is none yet.

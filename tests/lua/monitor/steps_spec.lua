@@ -212,6 +212,27 @@ describe('a run', function()
     run:close()
   end)
 
+  it('of this very process is looked at once: it cannot go on meanwhile', function()
+    local monitor = ridge.monitor { tensorboard = folder }
+    monitor:record({ training_loss = 1 }, 7)
+    local run = live.open(folder)
+    assert.is_true(run:is_still())
+    run:close()
+    monitor:close()
+    put('events.out.tfevents.9999999999.ridge.1.1', '')
+    run = live.open(folder)
+    assert.is_false(run:is_still())
+    run:close()
+    local script = put('here.lua', ([[
+local ridge = require 'ridge'
+local monitor = ridge.monitor { tensorboard = '%s/here' }
+monitor:record({ training_loss = 1 }, 7)
+ridge.watch '%s/here']]):format(folder, folder))
+    local text, status = folders.run(('timeout 60 ./ridge %s'):format(script))
+    assert.equal(0, status)
+    assert.matches('step 7 · training_loss 1', text)
+  end)
+
   it('that is silent says for how long', function()
     local w = ridge.tensorboard(folder)
     local run = live.open(folder)
