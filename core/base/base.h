@@ -183,12 +183,40 @@ extern _Thread_local rg_place rg_place_now;
 /* The call that was heard last: serial of its event. */
 extern _Thread_local int64_t rg_ring_last;
 
+/* An event as it is kept, in two cache lines; what all events of a thread share is not in it.  See
+** rg_happening. */
+typedef struct rg_noted {
+  const char *name;
+  const char *path;
+  const char *module;
+  const char *line;
+  int64_t parent;
+  int64_t origin;
+  int64_t begin; /* by the counter of ring.c */
+  int64_t end;   /* -1: it failed, or goes on */
+  double flops;
+  double bytes;
+  int64_t live_bytes;
+  union {
+    rg_event *from; /* NULL on the CPU, and where it could not be had */
+    int64_t block;  /* of RG_EVENT_ALLOC and RG_EVENT_FREE, which have no marks */
+  };
+  rg_event *to;
+  uint32_t readers;
+  int32_t shapes;
+  int32_t step;
+  int32_t stream;
+  int32_t n_threads;
+  uint8_t kind;
+  uint8_t device;
+} rg_noted;
+
 /* An event of this thread begins, on its stream of a device.  name: stays.  Gives its serial, or -1
 ** where nobody hears it or there is no room. */
 int64_t rg_ring_begin(int32_t kind, int32_t device, const char *name);
 
 /* It ends.  Gives what is to be filled in, until the next event; NULL: it is not there any more. */
-rg_happening *rg_ring_end(int64_t serial);
+rg_noted *rg_ring_end(int64_t serial);
 
 /* One that takes no time. */
 void rg_ring_moment(int32_t kind, int32_t device, const char *name, int64_t bytes,

@@ -262,7 +262,7 @@ static rg_status replay(rg_plan *plan, int64_t n)
   }
   status = run_all(plan, n);
   rg_place_now = before;
-  rg_happening *event = begun >= 0 ? rg_ring_end(begun) : NULL;
+  rg_noted *event = begun >= 0 ? rg_ring_end(begun) : NULL;
 
   if (event != NULL) {
     event->step = plan->number;

@@ -52,6 +52,8 @@ typedef struct rg_happening {
   uint32_t readers;  /* that were on, a bit each */
 } rg_happening;
 
+enum { RG_EVENT_BYTES = 128 }; /* that one takes in a ring */
+
 /* How a reader reads. */
 enum {
   RG_READ_FIRST = 1, /* the first events, as many as its capacity, instead of the last */
@@ -70,6 +72,10 @@ enum {
 */
 RG_API rg_status rg_reader_open(int32_t kinds, int32_t how, int64_t capacity,
                                 int32_t *reader) RG_CHECK;
+
+/* Take memory for the next n events of a reader, as far as its capacity: where the system gives it
+** page by page while events come, each of them is slower.  Where there is none nothing happens. */
+RG_API void rg_reader_reserve(int32_t reader, int64_t n);
 
 /* Let a reader hear nothing for a while (on: 0), or go on (1). */
 RG_API void rg_reader_hear(int32_t reader, int32_t on);
@@ -92,6 +98,9 @@ typedef struct rg_reader_facts {
 
 /* What a reader has seen.  out: filled.  RG_EARG. */
 RG_API rg_status rg_reader_facts_of(int32_t reader, rg_reader_facts *out) RG_CHECK;
+
+/* The serial that the next event of this thread has. */
+RG_API int64_t rg_ring_serial(void);
 
 /* Release a reader; without any a thread's ring has no memory. */
 RG_API void rg_reader_close(int32_t reader);
@@ -124,6 +133,16 @@ RG_API void rg_line_set(const char *line);
 ** Returns its serial; -1: nobody looks on.
 */
 RG_API int64_t rg_range_begin(const char *name, int32_t module, rg_place *before);
+
+/* The name of ranges that begin often, kept once: a reference that stays; NULL: there are too many
+** names, or there is none. */
+RG_API const char *rg_range_name(const char *name);
+
+/* A range begins, and its name is not looked up.  name: of rg_range_name; module, before: as
+** rg_range_begin has them.  Returns its serial; -1: nobody looks on. */
+RG_API int64_t rg_range_begin_named(const char *name, int32_t module, rg_place *before);
+
+/* It ends.  range, before: what its beginning gave. */
 RG_API void rg_range_end(int64_t range, const rg_place *before);
 
 /* Let another place be this thread's, as coroutines have each their own.  Gives the one before. */

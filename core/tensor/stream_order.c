@@ -110,7 +110,7 @@ rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from)
   status = rg_device_copy(to->_device, to->_data, from->_device, from->_data, rg_tensor_bytes(from),
                           pinned || to->_device != RG_CPU);
   if (begun >= 0) {
-    rg_happening *event = rg_ring_end(begun);
+    rg_noted *event = rg_ring_end(begun);
 
     if (event != NULL) {
       event->bytes = (double)rg_tensor_bytes(from);

@@ -63,13 +63,33 @@ end
 -- What was found of a module last: where it stands in the one above, whose path that has, and its
 -- own path. It knows no module, so that it holds none.
 local known = setmetatable({}, { __mode = 'k' })
+local outermost = {} -- by class
+
+-- Texts that the core keeps, so that none is looked up where a range begins: names of sections.
+local texts = {}
+
+local function text_of(name)
+  local text = texts[name]
+  if not text then
+    text = C.rg_range_name(name)
+    texts[name] = text
+  end
+  return text
+end
 
 local function find(module, above)
   local class = getmetatable(module).__name
-  if not above then return { at = 0, above = '', path = class, prefix = '' } end
+  if not above then
+    local found = outermost[class]
+    if not found then
+      found = { at = 0, above = '', path = class, prefix = '', text = C.rg_range_name(class) }
+      outermost[class] = found
+    end
+    return found
+  end
   local found = { at = 0, above = above.prefix }
   found.path = above.prefix .. (name_below(above.module, module) or class)
-  found.prefix = found.path .. '.'
+  found.prefix, found.text = found.path .. '.', C.rg_range_name(found.path)
   for i, child in ipairs(above.module.children or {}) do
     if child.module == module then
       found.at, found.name = i, child.name
@@ -105,9 +125,13 @@ end
 
 local Place = ffi.typeof 'rg_place'
 
+-- These calls are mostly interpreted: what surrounds them passes any number of values on, which is
+-- not compiled. There a function at hand spares the search for it in the library.
+local range_begin, range_end = C.rg_range_begin_named, C.rg_range_end
+
 local function finish(at, range, entry, ...)
   depth, entry.module = at, nil -- it holds no module behind its call
-  C.rg_range_end(range, entry.place)
+  range_end(range, entry.place)
   return ...
 end
 
@@ -127,7 +151,7 @@ function M.call(f, module, ...)
   entry.module, entry.path, entry.prefix = module, found.path, found.prefix
   depth = at + 1
   if M.heard then M.heard(found.path, module, ...) end
-  local range = C.rg_range_begin(found.path, 1, entry.place)
+  local range = range_begin(found.text, 1, entry.place)
   return finish(at, range, entry, xpcall(f, guard.handler, module, ...))
 end
 
@@ -142,8 +166,12 @@ M.RANGE = {
   off = function(entry) C.rg_range_end(entry.range, entry.before) end,
 }
 
+local places, free = {}, 0 -- those that no section has
+
 local function ended(range, place, ok, ...)
-  C.rg_range_end(range, place)
+  range_end(range, place)
+  free = free + 1
+  places[free] = place
   if not ok then error((...), 0) end
   return ...
 end
@@ -156,8 +184,9 @@ end
 function M.section(name, f, ...)
   if not M.on then return f(...) end
   if M.met then M.met(name, f, ...) end
-  local place = Place()
-  local range = C.rg_range_begin(name, 0, place)
+  local place = places[free]
+  if place then free = free - 1 else place = Place() end
+  local range = range_begin(text_of(name), 0, place)
   return ended(range, place, pcall(f, ...))
 end
 

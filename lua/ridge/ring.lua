@@ -30,6 +30,12 @@ function M.open(kinds, capacity, how)
   return setmetatable({ number = ffi.gc(number, function(n) C.rg_reader_close(n[0]) end) }, Reader)
 end
 
+--- Have room for the next events, so that none waits for memory.
+---@param n number as many as it keeps at most
+function Reader:reserve(n)
+  if self.number then C.rg_reader_reserve(self.number[0], n) end
+end
+
 --- Hear nothing for a while, or go on.
 ---@param on boolean
 function Reader:hear(on)
@@ -109,7 +115,7 @@ end
 ---@param bytes number
 ---@return integer n
 function M.fitting(bytes)
-  return math.max(1, math.floor(bytes / (ffi.sizeof 'rg_happening' + 2 * ffi.sizeof 'void *')))
+  return math.max(1, math.floor(bytes / C.RG_EVENT_BYTES))
 end
 
 --- Release it.

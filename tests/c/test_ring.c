@@ -199,7 +199,7 @@ static void test_limit(void)
   rg_reader_facts f = facts_of(all);
   int64_t n = read_all(all, &e);
 
-  ok(n < 64e6 * 1.05 / sizeof(rg_happening) && n > 100000, "a ring does not grow for ever");
+  ok(n < 64e6 * 1.05 / RG_EVENT_BYTES && n > 100000, "a ring does not grow for ever");
   is_int(f.n_seen, MANY, "all were seen");
   is_int(f.n_dropped, MANY - n, "and it says how many are gone");
   ok(e.bytes == MANY - 1, "the last ones are kept");
