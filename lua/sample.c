@@ -9,11 +9,16 @@
 ** thread may take it: its handler then runs beside luaJIT_profile_stop, finds no state, or sets the
 ** hook after the stop has cleared it.  A timer of one thread (SIGEV_THREAD_ID) has no such race:
 ** what is under way when it is deleted arrives before timer_delete returns.
+**
+** A tick that comes while C runs is told to the callback when C has returned, several as one.  The
+** handler therefore notes the moment of each: who reads the samples knows what was under way then.
 */
 #include "host.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,34 +27,123 @@
 
 #include <luajit.h>
 
+#include "ridge/base.h"
+
 #ifndef sigev_notify_thread_id /* glibc before 2.42 */
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-enum { ROOM = 8 << 20, DEPTH = 12, EVERY_NS = 1000000 };
+enum { DEPTH = 24, EVERY_NS = 1000000 };
+enum { MOST_STACKS = 1 << 13, PLACES = 2 * MOST_STACKS, ROOM = 8 << 20, MOST_TICKS = 1 << 19 };
+enum { WAITING = 1 << 12 };
+
+/* One tick, as Lua reads it (lua/ridge/profile/samples.lua). */
+typedef struct tick {
+  int64_t ns; /* rg_clock_ns */
+  int32_t stack;
+  int32_t unused;
+} tick;
+
+/* What was seen, each different stack once. */
+typedef struct record {
+  char text[ROOM]; /* a line for each stack: the state of the machine, its frames */
+  size_t used;
+  size_t at[MOST_STACKS + 1];
+  int32_t place[PLACES]; /* number of a stack and one, by its hash */
+  int32_t n_stacks;
+  tick ticks[MOST_TICKS];
+  int32_t n_ticks;
+  int lost; /* ticks for which there was no room */
+} record;
 
 static timer_t timer;
 static bool ticks;
-static char *text; /* a line for each sample: how many, the state of the machine, the stack */
-static size_t used;
-static int lost; /* samples for which there was no room */
+static record *seen;
+
+/* Ticks that the callback was not told of yet; both only grow. */
+static volatile int64_t waiting[WAITING];
+static volatile uint32_t arrived;
+static uint32_t told;
+static void (*handler)(int);
+
+/* In the signal handler. */
+static void on_tick(int number)
+{
+  const int before = errno;
+
+  waiting[arrived % WAITING] = rg_clock_ns();
+  arrived = arrived + 1;
+  handler(number);
+  errno = before;
+}
+
+static uint32_t hash_of(const char *text, size_t n)
+{
+  uint32_t hash = 2166136261u; /* FNV-1a */
+
+  for (size_t i = 0; i < n; i++)
+    hash = (hash ^ (uint8_t)text[i]) * 16777619u;
+  return hash;
+}
+
+/* The number of a stack; -1: there is no room for it. */
+static int32_t stack_of(const char *text, size_t n)
+{
+  uint32_t at = hash_of(text, n) % PLACES;
+
+  for (; seen->place[at] != 0; at = (at + 1) % PLACES) {
+    const int32_t i = seen->place[at] - 1;
+    if (seen->at[i + 1] - seen->at[i] == n && memcmp(seen->text + seen->at[i], text, n) == 0) {
+      return i;
+    }
+  }
+  if (seen->n_stacks == MOST_STACKS || seen->used + n > ROOM) return -1;
+  memcpy(seen->text + seen->used, text, n);
+  seen->used += n;
+  seen->place[at] = ++seen->n_stacks;
+  seen->at[seen->n_stacks] = seen->used;
+  return seen->n_stacks - 1;
+}
 
 static void note(void *data, lua_State *L, int samples, int vmstate)
 {
+  char text[8192];
   size_t n;
-  const char *stack = luaJIT_profile_dumpstack(L, "pl;", DEPTH, &n);
-  char head[32];
-  const int m = snprintf(head, sizeof head, "%d %c ", samples, vmstate);
+  const char *frames = luaJIT_profile_dumpstack(L, "pl\tf;", DEPTH, &n);
+  const uint32_t until = arrived;
+  int32_t stack;
 
   (void)data;
-  if (used + (size_t)m + n + 1 > ROOM) {
-    lost += samples;
-    return;
+  (void)samples;
+  if (n > sizeof text - 3) n = sizeof text - 3;
+  text[0] = (char)vmstate;
+  text[1] = ' ';
+  memcpy(text + 2, frames, n);
+  text[n + 2] = '\n';
+  stack = stack_of(text, n + 3);
+  if (until - told > WAITING) {
+    seen->lost += (int)(until - told - WAITING);
+    told = until - WAITING;
   }
-  memcpy(text + used, head, (size_t)m);
-  memcpy(text + used + m, stack, n);
-  used += (size_t)m + n;
-  text[used++] = '\n';
+  for (; told != until; told++) {
+    if (stack < 0 || seen->n_ticks == MOST_TICKS) {
+      seen->lost++;
+    } else {
+      seen->ticks[seen->n_ticks++] = (tick){ .ns = waiting[told % WAITING], .stack = stack };
+    }
+  }
+}
+
+/* LuaJIT's handler is called from ours. */
+static bool take_signal(void)
+{
+  struct sigaction action;
+
+  if (sigaction(SIGPROF, NULL, &action) != 0) return false;
+  handler = action.sa_handler;
+  action.sa_handler = on_tick;
+  arrived = told = 0;
+  return sigaction(SIGPROF, &action, NULL) == 0;
 }
 
 /* Ticks for this thread, each millisecond of the processor time of all threads. */
@@ -71,38 +165,50 @@ static void stop_ticks(void)
   ticks = false;
 }
 
-/* host.sample_start(): sample from now on, by line, each millisecond of processor time. */
+/* host.sample_start(): sample from now on, by line, each millisecond of processor time.  Gives
+** true, or nil and why that cannot be. */
 static int host_sample_start(lua_State *L)
 {
   stop_ticks();
-  if (!text) text = malloc(ROOM);
-  if (!text) return luaL_error(L, "no memory for samples");
-  used = 0;
-  lost = 0;
+  free(seen);
+  seen = calloc(1, sizeof *seen); /* what is not used is not taken from the system */
+  if (!seen) {
+    lua_pushnil(L);
+    lua_pushliteral(L, "no memory for samples");
+    return 2;
+  }
   /* LuaJIT would stop a running one itself, and forget the mode just set: loops compiled then could
   ** not be left */
   luaJIT_profile_stop(L);
   rg_host_profile(L, note);
-  if (!start_ticks()) {
+  if (!take_signal() || !start_ticks()) {
+    const int reason = errno;
     luaJIT_profile_stop(L);
     rg_host_watch(L);
-    return luaL_error(L, "no timer for samples");
+    free(seen);
+    seen = NULL;
+    lua_pushnil(L);
+    lua_pushfstring(L, "the system gives no timer: %s", strerror(reason));
+    return 2;
   }
-  return 0;
+  lua_pushboolean(L, 1);
+  return 1;
 }
 
-/* host.sample_stop(): the samples as text, and how many were lost.  Ctrl-C is watched again. */
+/* host.sample_stop(): the stacks as text, the ticks as bytes, and how many were lost.  Ctrl-C is
+** watched again. */
 static int host_sample_stop(lua_State *L)
 {
   stop_ticks();
   luaJIT_profile_stop(L);
   rg_host_watch(L);
-  lua_pushlstring(L, text ? text : "", used);
-  lua_pushinteger(L, lost);
-  free(text);
-  text = NULL;
-  used = 0;
-  return 2;
+  lua_pushlstring(L, seen ? seen->text : "", seen ? seen->used : 0);
+  lua_pushlstring(L, seen ? (const char *)seen->ticks : "",
+                  seen ? (size_t)seen->n_ticks * sizeof(tick) : 0);
+  lua_pushinteger(L, seen ? seen->lost : 0);
+  free(seen);
+  seen = NULL;
+  return 3;
 }
 
 void rg_host_sample(lua_State *L)

@@ -9,6 +9,7 @@
 local ffi = require 'ffi'
 local ridge = require 'ridge'
 local recording = require 'ridge.profile.recording'
+local samples = require 'ridge.profile.samples'
 local ring = require 'ridge.ring'
 
 ffi.cdef 'struct cost_time { long s, ns; }; int clock_gettime(int clock, struct cost_time *t);'
@@ -83,10 +84,10 @@ local function step()
   optimizer:step()
 end
 
-local host = package.loaded['ridge.host']
 local hearing = { kinds = 'op step plan range copy wait', capacity = ring.fitting(48 * 2 ^ 20),
   hears = true }
-local sampling = { host = host, text = '', wanted = true }
+local sampling = assert(samples.new())
+sampling.wanted = true
 for _ = 1, 200 do step() end
 
 local function report(what, with, alone_ns, ratio)
@@ -105,10 +106,10 @@ report('events', with, without, ratio)
 -- The sampler of lines has compiled Lua thrown away when it begins and ends: blocks are long.
 with, without, _, ratio = pairs_of(step, 1000, 12, function()
   recording.HEARING.on(hearing)
-  recording.SAMPLING.on(sampling)
+  samples.SAMPLING.on(sampling)
 end, function()
-  recording.SAMPLING.off(sampling)
+  samples.SAMPLING.off(sampling)
   recording.HEARING.off(hearing)
-  sampling.text = ''
+  sampling.parts = {}
 end)
 report('events and lines', with, without, ratio)

@@ -216,4 +216,47 @@ RG_API int64_t rg_ceiling_bytes(const rg_ceiling *ceiling);
 
 RG_API void rg_ceiling_release(rg_ceiling *ceiling);
 
+/* -- Counters ---------------------------------------------------------------- */
+
+/* What is counted: of the processor outside the kernel, and of the kernel. */
+/* clang-format off */
+#define RG_COUNTER_LIST(X)                                                                  \
+  X(CYCLES,           "cycles",           HARDWARE, PERF_COUNT_HW_CPU_CYCLES)               \
+  X(INSTRUCTIONS,     "instructions",     HARDWARE, PERF_COUNT_HW_INSTRUCTIONS)             \
+  X(CACHE_MISSES,     "cache_misses",     HARDWARE, PERF_COUNT_HW_CACHE_MISSES)             \
+  X(BRANCH_MISSES,    "branch_misses",    HARDWARE, PERF_COUNT_HW_BRANCH_MISSES)            \
+  X(PAGE_FAULTS,      "page_faults",      SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS)              \
+  X(CONTEXT_SWITCHES, "context_switches", SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES)         \
+  X(MIGRATIONS,       "migrations",       SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS)
+/* clang-format on */
+
+#define RG_COUNTER_ENUM(name, text, type, config) RG_COUNTER_##name,
+enum { RG_COUNTER_LIST(RG_COUNTER_ENUM) RG_COUNTER_COUNT };
+
+/* The name of a counter, "branch_misses".  which: RG_COUNTER_...; NULL for another number. */
+RG_API const char *rg_counter_name(int32_t which);
+
+/* Counters of all threads of this process, up to 256, and of those that they start. */
+typedef struct rg_counters rg_counters;
+
+typedef struct rg_counter {
+  double value;     /* NaN: it is not available */
+  double share;     /* of the time, in which it counted; below 1 counters took turns, and the value
+                    ** is what it would have been */
+  char reason[112]; /* why it is not available; "" where it is */
+} rg_counter;
+
+/* out: new reference; they do not count yet.  What the machine or the system does not let be
+** counted is no failure.  RG_EARG, RG_ENOMEM. */
+RG_API rg_status rg_counters_new(rg_counters **out) RG_CHECK;
+
+/* Count from now on (on: 1), or not. */
+RG_API void rg_counters_count(rg_counters *counters, int32_t on);
+
+/* What one has counted.  which: RG_COUNTER_...; out: filled.  RG_EARG. */
+RG_API rg_status rg_counters_read(const rg_counters *counters, int32_t which,
+                                  rg_counter *out) RG_CHECK;
+
+RG_API void rg_counters_release(rg_counters *counters);
+
 #endif

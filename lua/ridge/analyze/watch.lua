@@ -77,6 +77,13 @@ local function count(b, event, roof)
   end
 end
 
+-- The time before what a layer does in the backward pass, since what came before it there: it is
+-- the tape's, for this layer's sake.
+local function gap_before(found, row, holds, event)
+  if not holds or holds.name ~= 'backward' or row == found.outside then return 0 end
+  return math.max(0, event.begin_ns - (holds.last or holds.begin_ns))
+end
+
 -- Attribute the events of a reader.
 local function attributed(reader, at, layers, roof)
   local found = { rows = {}, outside = {}, calls = {}, ns = {} }
@@ -89,13 +96,17 @@ local function attributed(reader, at, layers, roof)
       local b = bucket_of(found, row, phase)
       while n > 0 and stack[n].end_ns <= event.begin_ns do n = n - 1 end
       if n > 0 then
-        stack[n].bucket.ns = stack[n].bucket.ns - took
+        local gap = gap_before(found, row, stack[n], event)
+        stack[n].bucket.ns = stack[n].bucket.ns - took - gap
+        stack[n].last = event.end_ns
+        b.ns = b.ns + gap
       else
         covered[phase] = covered[phase] + took
       end
       b.ns = b.ns + took
       n = n + 1
-      stack[n] = { end_ns = event.end_ns, bucket = b }
+      stack[n] = { end_ns = event.end_ns, begin_ns = event.begin_ns, bucket = b,
+        name = event.kind == 'range' and event.name or nil }
       if event.kind == 'op' or event.kind == 'step' then
         count(b, event, roof)
         if phase == 'forward' then row.out = event.shapes:match '%-> (.*)$' or row.out end

@@ -14,7 +14,9 @@ local SPEC = {
   about = [[
 Runs a recipe and tells where its time went: operations, layers, sections (data_loading, forward,
 loss_computation, backward, optimizer_step), what takes most, why, and what to try. What stands
-behind -- are the recipe's own options. The last events are kept when there are too many of them.
+behind -- are the recipe's own options. Where time goes between operations, by lines of Lua, is in
+the text, the flame graph and the stacks; --by lua puts it first. The last events are kept when
+there are too many of them.
 
     ridge profile train_mlp --rows 10 -- --epochs 1
     ridge profile train.lua --trace x.json --flame x.svg
@@ -27,12 +29,13 @@ Exit status: the recipe's; 1 when a file could not be written.]],
   { 'sort', 'time', 'order of the rows, the largest first',
     choices = { 'time', 'total', 'calls', 'flops', 'bytes', 'rate', 'traffic', 'name' } },
   { 'rows', 20, 'rows of each table', integer = true, min = 1 },
-  { 'by', 'operation', 'the first table', choices = { 'operation', 'call' } },
+  { 'by', 'operation', 'the first table', choices = { 'operation', 'call', 'lua' } },
   { 'threshold', 0.2, 'share of the time from which something is a bottleneck', min = 0, max = 1 },
   { 'top', 3, 'bottlenecks that are told', integer = true, min = 1 },
   { 'roof', 'stored', 'ceilings of this machine: stored ones, or measured now',
     choices = { 'stored', 'measured', 'none' } },
   { 'bytes', 48 * 2 ^ 20, 'room for events', integer = true, min = 2 ^ 10, max = 2 ^ 26 },
+  { 'counters', false, 'count cycles, instructions, misses, where the machine lets that be done' },
   { 'memory', false, 'note each block of memory that is taken, given back' },
   { 'trace', '', 'JSON file for Perfetto or chrome://tracing', writes = 'file' },
   { 'flame', '', 'SVG file with a flame graph', writes = 'file' },
@@ -50,7 +53,7 @@ local function run(found, own, opt)
   return require('ridge.cli.recipe').within(found, own, function(f)
     return require('ridge.profile').profile(f, { sort = opt.sort, rows = opt.rows,
       threshold = opt.threshold, top = opt.top, roof = opt.roof, bytes = opt.bytes,
-      memory = opt.memory })
+      memory = opt.memory, counters = opt.counters })
   end)
 end
 
@@ -90,7 +93,7 @@ function M.main(argv)
   local found, reason = recipe.find(rest[1])
   if not found then return fail(reason) end
   local p, status = run(found, own, opt)
-  if opt.by == 'call' then plain.print(p:table { by = 'call' }, '\n') end
+  if opt.by ~= 'operation' then plain.print(p:table { by = opt.by }, '\n') end
   plain.print(tostring(p), '\n')
   if not write_all(p, opt) and status == 0 then status = 1 end
   return status

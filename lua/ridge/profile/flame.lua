@@ -14,9 +14,10 @@ local WIDTH, ROW, MARGIN, HEAD = 1200, 18, 10, 46
 local LETTER = 6.6 -- width of one in its font, about
 local THINNEST = 0.1 -- what is less wide is not drawn
 
--- What holds others is bluish, what computes reddish; of one name always the same.
+-- What holds others is bluish, what computes reddish, Lua greenish; of one name always the same.
 local HUES = { module = { 205, 40, 62 }, section = { 160, 35, 58 }, plan = { 265, 30, 66 },
-  compound = { 225, 40, 68 }, all = { 0, 0, 78 } }
+  compound = { 225, 40, 68 }, lua = { 130, 35, 64 }, state = { 95, 30, 70 },
+  all = { 0, 0, 78 } }
 
 local function colour_of(node)
   local sum = 0

@@ -9,6 +9,7 @@ local ranges = require 'ridge.ranges'
 local recording = require 'ridge.profile.recording'
 local result = require 'ridge.profile.result'
 local ring = require 'ridge.ring'
+local samples = require 'ridge.profile.samples'
 local state = require 'ridge.state'
 local sums = require 'ridge.profile.sums'
 
@@ -117,41 +118,6 @@ function M.events()
   end, last:facts().dropped > 0
 end
 
--- -- Lines ------------------------------------------------------------------------------
-
-local STATES = { N = 'compiled', I = 'interpreted', C = 'C', G = 'collector', J = 'compiler' }
-
---- The innermost line of a stack that is not ridge's own.
-local function line_of(stack)
-  local first
-  for frame in stack:gmatch '[^;]+' do
-    local line = frame:match '^(.+:%d+)$'
-    first = first or line
-    if line and not blame.is_own('@' .. frame) then return line end
-  end
-  return first or 'C'
-end
-
---- Samples as text, a line each, summed up by line and by state.
-local function sum_up(text)
-  local lines, states, n = {}, {}, 0
-  for samples, letter, stack in text:gmatch '(%d+) (%a) ([^\n]*)\n' do
-    samples = tonumber(samples)
-    local line = line_of(stack)
-    lines[line] = (lines[line] or 0) + samples
-    states[STATES[letter] or letter] = (states[STATES[letter] or letter] or 0) + samples
-    n = n + samples
-  end
-  local list = {}
-  for line, samples in pairs(lines) do list[#list + 1] = { line = line, share = samples / n } end
-  table.sort(list, function(a, b)
-    if a.share ~= b.share then return a.share > b.share end
-    return a.line < b.line
-  end)
-  for name, samples in pairs(states) do states[name] = samples / n end
-  return list, states, n
-end
-
 -- -- Profiles ---------------------------------------------------------------------------
 
 local OPTIONS = {
@@ -172,6 +138,8 @@ local OPTIONS = {
   bytes = { 'integer', default = 48 * 2 ^ 20, min = 2 ^ 10, max = 2 ^ 26,
     doc = 'room for events: the last ones are kept' },
   lines = { 'boolean', default = true, doc = 'sample lines of Lua' },
+  counters = { 'boolean', default = false,
+    doc = 'count cycles, instructions, misses, where the machine lets them be counted' },
 }
 
 -- Options stand behind f alone, as a table of names.
@@ -199,10 +167,9 @@ end
 
 -- Run f with everything on; what pcall says.
 local function run(p, opt, given, f, ...)
-  local rec, host = p.recording, package.loaded['ridge.host']
-  -- under plain luajit there is nobody to sample
-  local sampling = opt.lines and host and host.sample_start
-    and { host = host, text = '', wanted = false } or nil
+  local rec = p.recording
+  local sampling, reason
+  if opt.lines then sampling, reason = samples.new() else reason = 'lines = false' end
   local names = M.attached() and NAMED or UNNAMED
   rec.sampling = sampling
   local function begun(...)
@@ -213,23 +180,27 @@ local function run(p, opt, given, f, ...)
   end
   local inner = begun
   if sampling then
-    function inner(...) return state.with(recording.SAMPLING, sampling, begun, ...) end
+    function inner(...) return state.with(samples.SAMPLING, sampling, begun, ...) end
   end
   state.enter(recording.HEARING, rec.hearing)
   local ok, err = pcall(state.with, names, { value = 1 }, inner, ...)
-  if sampling and sampling.wanted and sampling.is_on then recording.SAMPLING.off(sampling) end
-  return ok, err, sampling and sampling.text or ''
+  if sampling and sampling.wanted and sampling.is_on then samples.SAMPLING.off(sampling) end
+  p.unavailable.lua = reason or sampling and sampling.unavailable
+  return ok, err, sampling
 end
 
 local kept -- the last profile that ended
 
-local function fill(p, found, text)
+local function fill(p, found, taken)
   p.ns, p.all_ns, p.notes, p.windows, p.copy = found.ns, found.all_ns, found.notes, found.windows,
     found.copy
-  p.lines, p.states, p.samples = sum_up(text)
+  p.lines, p.states, p.samples = samples.shares(taken)
+  p.counters = found.counts
+  for name, reason in pairs(found.uncounted or {}) do p.unavailable[name] = reason end
+  p.notes[#p.notes + 1] = samples.note(taken)
   p.full, p.dropped, p.graphs = found.facts.dropped > 0, found.facts.dropped, found.facts.graphs
   p.recording = nil
-  sums.fill(p, found.copy, found.windows)
+  sums.fill(p, found.copy, found.windows, taken)
   sums.sort(p.operations, p.options.sort)
   sums.sort(p.layers, p.options.sort)
   sums.sort(p.calls, p.options.sort)
@@ -243,7 +214,9 @@ end
 -- ridge.measure. On a device `ns` is what the host spent on asking and `device_ns` what the device
 -- needed. Where a profiler is attached, it sees the operations by their names. Lines of Lua are
 -- found by sampling each millisecond, in the ridge program only; work below some tens of them says
--- little.
+-- little. The time between operations is divided as those samples are that came then: tree, flame
+-- graph and stacks show under each module and section the functions of Lua and what LuaJIT did:
+-- interpreted, compiled, C, collector, compiler.
 --
 -- With a table of options f is called with the profile, which it tells of steps (p:step()) and of
 -- sections (p:start 'forward', p:stop(), p:section(name, f)); loaders, the Trainer, backward passes
@@ -255,7 +228,7 @@ end
 ---@param f function
 ---@param ... any its arguments; or a table with names alone: sort = 'time', rows =, threshold =
 ---  0.2, top = 3, roof = 'stored', wait = 0, warmup = 0, active =, repeats = 1, num_steps =,
----  memory = false, bytes = 48 MB, lines = true
+---  memory = false, bytes = 48 MB, lines = true, counters = false
 ---@return table profile ns (all of it), operations { op, path, device, calls, ns, self_ns, share,
 ---  flops, bytes, gflops, gbps, device_ns }, op_ns, device_ns (nil where only the CPU worked),
 ---  calls (the same by shapes, module, plan and step too), steps (those of plans, in their order),
@@ -263,7 +236,10 @@ end
 ---  bytes, gflops, gbps }, whose own times add up to ns, sections { name, calls, ns, self_ns },
 ---  ranges (modules, sections, operations made of several) { name, calls, ns }, full (earlier
 ---  events are missing, and ns is the time of the others), dropped (how many), graphs, lines {
----  line, share }, states (shares), samples, notes, failed; tostring shows it as text.
+---  line, share }, states (shares), samples, between (where the time between operations went: rows
+---  { name: function and line, state, ns, share, samples }), counters { cycles, instructions,
+---  cache_misses, branch_misses, page_faults, context_switches, migrations, ipc, shares },
+---  unavailable (by name, why: counters, 'cupti', 'lua'), notes, failed; tostring shows it as text.
 ---  p:bottlenecks(), p:table(), p:trace(path), p:flame(path), p:folded(), p:speedscope(path),
 ---  p:plot()
 -- >> ridge.profile(function() return ridge.ones(64, 64):matmul(ridge.ones(64, 64)) end).op_ns
@@ -278,10 +254,10 @@ function M.profile(f, ...)
   local opt, given = options_of(...)
   local p = result.new(opt, recording.new(opt))
   p.given = given
-  local ok, err, text = run(p, opt, given, f, ...)
+  local ok, err, taken = run(p, opt, given, f, ...)
   local whole, found = pcall(p.recording.finish, p.recording)
   if whole then
-    kept = fill(p, found, text)
+    kept = fill(p, found, taken)
     p.failed = not ok and tostring(blame.is_error(err) and err.message or err) or nil
   end
   if not ok then error(err, 0) end

@@ -6,16 +6,19 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local counters = require 'ridge.profile.counters'
 local plain = require 'ridge.plain'
 local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
+local samples = require 'ridge.profile.samples'
 local state = require 'ridge.state'
 
 local M = {}
 
+local ROOM = 2 ^ 17 -- events whose memory is there before the first: 16 MB
 local KINDS = 'op step plan range copy wait'
 
--- -- The reader and the sampler -----------------------------------------------------------------
+-- -- The reader -------------------------------------------------------------------------------
 
 -- A state whose entry has a reader, which hears while `hears` is true.
 M.HEARING = {}
@@ -25,6 +28,7 @@ function M.HEARING.on(entry)
     entry.reader:hear(entry.hears)
   else
     entry.reader = ring.open(entry.kinds, entry.capacity, C.RG_READ_AXIS)
+    entry.reader:reserve(math.min(ROOM, entry.capacity))
     entry.reader:hear(entry.hears)
   end
   ranges.WANTED.on()
@@ -35,33 +39,6 @@ function M.HEARING.off(entry)
   entry.reader:hear(false)
   ranges.WANTED.off()
   entry.is_on = false
-end
-
--- A state whose entry has the text of samples, which are taken while `wanted` is true.
-M.SAMPLING = {}
-
-function M.SAMPLING.on(entry)
-  if entry.wanted then entry.host.sample_start() end
-  entry.is_on = true
-end
-
-function M.SAMPLING.off(entry)
-  if entry.wanted then entry.text = entry.text .. entry.host.sample_stop() end
-  entry.is_on = false
-end
-
--- Sample, or do not, from now on.
-local function sample(entry, wanted)
-  if not entry or entry.wanted == wanted then return end
-  if not entry.is_on then
-    entry.wanted = wanted
-  elseif wanted then
-    entry.wanted = true
-    entry.host.sample_start()
-  else
-    M.SAMPLING.off(entry)
-    entry.wanted, entry.is_on = false, true
-  end
 end
 
 -- -- Making one ---------------------------------------------------------------------------------
@@ -93,7 +70,9 @@ end
 
 local function close_window(self)
   local last = self.windows[#self.windows]
-  if last and not last.to then last.to = tonumber(C.rg_clock_ns()) end
+  if last and not last.to then
+    last.to, last.behind = tonumber(C.rg_clock_ns()), tonumber(C.rg_ring_serial())
+  end
 end
 
 local function enter_phase(self)
@@ -101,10 +80,12 @@ local function enter_phase(self)
   local hears = phase == 'active' or phase == 'warmup'
   self.hearing.hears = hears
   if self.hearing.is_on then self.hearing.reader:hear(hears) end
-  sample(self.sampling, phase == 'active')
+  samples.want(self.sampling, phase == 'active')
+  if self.counters then self.counters:count(phase == 'active') end
   local last = self.windows[#self.windows]
   if phase == 'active' and (not last or last.to) then
-    self.windows[#self.windows + 1] = { from = tonumber(C.rg_clock_ns()) }
+    self.windows[#self.windows + 1] = { first = tonumber(C.rg_ring_serial()),
+      from = tonumber(C.rg_clock_ns()) }
   elseif phase ~= 'active' then
     close_window(self)
   end
@@ -113,6 +94,7 @@ end
 
 --- It begins now.
 function Recording:begin()
+  if self.opt.counters then self.counters = counters.new() end
   enter_phase(self)
 end
 
@@ -191,7 +173,8 @@ local function leave_out_lost(self, copy, facts)
   local kept = {}
   for _, window in ipairs(self.windows) do
     if window.to > first then
-      kept[#kept + 1] = { from = math.max(window.from, first), to = window.to }
+      kept[#kept + 1] = { from = math.max(window.from, first), to = window.to,
+        first = window.first, behind = window.behind }
     end
   end
   self.windows = kept
@@ -214,8 +197,13 @@ local function say_steps(self)
 end
 
 --- What was heard, when its state is still on.
----@return table found copy, windows, facts, ns, all_ns, notes
+---@return table found copy, windows, facts, ns, all_ns, notes, counts and why some are not there
 function Recording:finish()
+  local counts, uncounted
+  if self.counters then
+    counts, uncounted = self.counters:finish()
+    self.counters = nil
+  end
   local began = self.windows[1] and self.windows[1].from
   close_sections(self)
   call.check(C.rg_device_wait(C.RG_EVERY_DEVICE))
@@ -229,7 +217,8 @@ function Recording:finish()
   local all_ns = total(self.windows)
   leave_out_lost(self, copy, facts)
   return { copy = copy, windows = self.windows, facts = facts, ns = total(self.windows),
-    all_ns = all_ns, notes = self.notes, began = began or facts.begin_ns }
+    all_ns = all_ns, notes = self.notes, counts = counts, uncounted = uncounted,
+    began = began or facts.begin_ns }
 end
 
 return M

@@ -16,7 +16,7 @@ Profile.__tostring = function(p) return require('ridge.profile.text').text(p) en
 ---@param recording table
 ---@return table profile
 function M.new(opt, recording)
-  return setmetatable({ options = opt, recording = recording }, Profile)
+  return setmetatable({ options = opt, recording = recording, unavailable = {} }, Profile)
 end
 
 -- -- While it is made ---------------------------------------------------------------------------
@@ -106,7 +106,8 @@ function Profile:bottlenecks(given)
 end
 
 local TABLE = {
-  by = { 'string', default = 'operation', choices = { 'operation', 'call', 'layer', 'section' },
+  by = { 'string', default = 'operation',
+    choices = { 'operation', 'call', 'layer', 'section', 'lua' },
     doc = 'what a row is' },
   sort = { 'string', doc = "order of the rows, the largest first; the profile's when left out",
     choices = { 'time', 'total', 'calls', 'flops', 'bytes', 'rate', 'traffic', 'name' } },
@@ -174,7 +175,7 @@ require('ridge.types').register('Profile', function(value)
   return getmetatable(value) == Profile
 end, {
   methods = { bottlenecks = 'bottlenecks(opt): what takes most, why, and what to try',
-              table = 'table(opt): by operation, call, layer or section',
+              table = 'table(opt): by operation, call, layer, section or lua',
               trace = 'trace(path): for Perfetto and chrome://tracing',
               flame = 'flame(path): a flame graph, SVG', folded = 'folded(path): folded stacks',
               speedscope = 'speedscope(path): for speedscope.app',

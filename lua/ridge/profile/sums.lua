@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- What events come to: time, arithmetic and traffic by operation, by call, by layer, by section.
 
+local between = require 'ridge.profile.between'
 local tree = require 'ridge.profile.tree'
 
 local M = {}
@@ -73,7 +74,10 @@ end
 
 -- What is no operation's own is Lua's, and of what Lua calls.
 local KINDS_OF_TIME = { module = 'lua_ns', section = 'lua_ns', all = 'lua_ns', plan = 'lua_ns',
-  compound = 'lua_ns', wait = 'lua_ns' }
+  compound = 'lua_ns', wait = 'lua_ns', lua = 'lua_ns', state = 'lua_ns' }
+
+-- What has arithmetic and traffic of its own; what holds others has theirs.
+local COUNTED = { op = true, step = true, copy = true, view = true }
 
 -- One row a module, and for what is in none one a section: together they are all of the time.
 local function layers_of(root)
@@ -88,7 +92,7 @@ local function layers_of(root)
     if node.kind == 'module' then
       entry.calls = entry.calls + node.calls
       above[entry] = above[entry] or node.above.layer and by.by_key[node.above.layer]
-    elseif node.kind ~= 'section' and node.kind ~= 'all' and #node.within == 0 then
+    elseif COUNTED[node.kind] then
       entry.flops, entry.bytes = entry.flops + node.flops, entry.bytes + node.bytes
       if node.device_ns then entry.device_ns = (entry.device_ns or 0) + node.device_ns end
     end
@@ -111,7 +115,7 @@ local function sections_of(root)
     if node.kind ~= 'section' then return end
     local entry = by:of(node.name, { name = node.name })
     entry.calls = entry.calls + node.calls
-    entry.self_ns = entry.self_ns + node.self_ns
+    entry.self_ns = entry.self_ns + (node.between_ns or node.self_ns)
     if not tree.repeats(node) then
       entry.ns = entry.ns + node.ns
       entry.flops, entry.bytes = entry.flops + node.flops, entry.bytes + node.bytes
@@ -166,9 +170,11 @@ end
 ---@param out table the profile; ns: all of its time
 ---@param copy table events, as ridge.ring copies them
 ---@param windows table what of them counts, as ridge.profile.tree takes it
+---@param taken table|nil samples of Lua
 ---@return table out
-function M.fill(out, copy, windows)
+function M.fill(out, copy, windows, taken)
   local t = tree.of(copy, windows, out.ns)
+  out.between = between.join(t, copy, windows, taken)
   local p = { by_op = sums(), by_call = sums(), by_range = sums(), parts = {},
     op_ns = 0 }
   local plans = {} -- number of a plan by the serial of its replays
@@ -190,6 +196,7 @@ function M.fill(out, copy, windows)
   end
   out.tree = t.root
   out.layers = M.sort(shares(layers_of(t.root), out.ns))
+  shares(out.between, out.ns)
   for _, layer in ipairs(out.layers) do
     layer.parts = p.parts[layer.name] and p.parts[layer.name].list or {}
   end

@@ -115,6 +115,18 @@ local function sections(p, list, limit)
     { right = { [3] = true, [4] = true, [5] = true, [6] = true } }), left, 'section')
 end
 
+-- Lua between operations.
+local function between(p, list, limit)
+  local shown, left = first(list, limit or LINES)
+  local rows = {}
+  for i, e in ipairs(shown) do
+    rows[i] = { plain.line(e.name), e.state, e.samples, unit.format('ns', e.ns),
+      percent(e.ns / p.ns) }
+  end
+  return more(columns.text({ 'between operations', 'state', 'samples', 'time', 'share' }, rows,
+    { right = { [4] = true, [5] = true } }), left, 'line')
+end
+
 local function bottlenecks(p)
   local lines = {}
   for i, found in ipairs(p:bottlenecks()) do
@@ -175,16 +187,25 @@ local function remarks(p, parts)
   for _, note in ipairs(p.notes or {}) do parts[#parts + 1] = '(' .. note .. ')' end
 end
 
+-- What could not be measured, where it was asked for.
+local function unavailable(p, parts)
+  local reason = p.unavailable and p.unavailable.lua
+  if reason and p.options.lines then
+    parts[#parts + 1] = ('(lines of Lua: unavailable: %s)'):format(reason)
+  end
+end
+
 local TABLES = {
   operation = function(p) return p.operations, operations end,
   call = function(p) return p.calls, calls end,
   layer = function(p) return p.layers, layers end,
   section = function(p) return p.sections, sections end,
+  lua = function(p) return p.between, between end,
 }
 
 --- One table of a profile.
 ---@param p table
----@param by string operation, call, layer or section
+---@param by string operation, call, layer, section or lua
 ---@param order string what it is sorted by
 ---@param limit integer|nil rows
 ---@return string
@@ -218,7 +239,10 @@ function M.text(p)
   if #p.steps > 0 then parts[#parts + 1] = steps(p) end
   remarks(p, parts)
   if p.given and p.ns > 0 then parts[#parts + 1] = bottlenecks(p) end
+  if p.between and #p.between > 0 then parts[#parts + 1] = between(p, p.between) end
   if p.samples > 0 then parts[#parts + 1] = lines_of_lua(p) end
+  if p.counters then parts[#parts + 1] = require('ridge.profile.counters').told(p) end
+  unavailable(p, parts)
   return table.concat(parts, '\n')
 end
 

@@ -41,9 +41,10 @@ local function micros(ns) return ('%.3f'):format(ns / 1e3) end
 
 -- Which windows' time an event lies in, cut to it; nil: in none.
 local function place_of(event, windows)
-  local at = tree.window(windows, event.begin_ns)
+  local at = tree.window_of(windows, event.serial)
   if not at then return nil end
-  return event.begin_ns, math.min(event.end_ns or windows[at].to, windows[at].to)
+  local from = math.max(event.begin_ns, windows[at].from)
+  return from, math.max(from, math.min(event.end_ns or windows[at].to, windows[at].to))
 end
 
 -- Calls that gradients lead back to, by their serial.
@@ -135,7 +136,7 @@ function M.spans(p)
   local list, base = {}, p.windows[1] and p.windows[1].from or 0
   for event in p.copy:each() do
     if (event.kind == 'op' or event.kind == 'step' or event.kind == 'copy') and event.end_ns
-        and event.from_ns == event.from_ns and tree.window(p.windows, event.begin_ns) then
+        and event.from_ns == event.from_ns and tree.window_of(p.windows, event.serial) then
       list[#list + 1] = { name = event.name, stream = event.stream, device = event.device,
         begin_s = (event.from_ns - base) / 1e9, end_s = (event.to_ns - base) / 1e9,
         module = event.module }

@@ -23,7 +23,13 @@ local function new_node(name, kind, above)
     bytes = 0, within = {}, by_key = {} }
 end
 
-local function node_below(above, name, kind, module)
+--- The node of a name and a kind right below another one, a new one where there is none.
+---@param above table
+---@param name string
+---@param kind string
+---@param module string|nil whose it is
+---@return table node
+function M.below(above, name, kind, module)
   local key = kind .. ' ' .. name .. ' ' .. (module or '')
   local node = above.by_key[key]
   if not node then
@@ -42,22 +48,18 @@ end
 local function node_of(above, event)
   local kind, module = kind_of(event), event.module
   if kind ~= MODULE and module and module ~= above.layer then
-    above = node_below(above, module, MODULE, module)
+    above = M.below(above, module, MODULE, module)
   end
-  return node_below(above, event.name, kind, module)
+  return M.below(above, event.name, kind, module)
 end
 
---- In which of some windows a time lies; nil: in none.
----@param windows table list of {from =, to =} in nanoseconds, one after the other
----@param ns number
----@return integer|nil which
-function M.window(windows, ns)
+local function search(windows, value, from, behind)
   local low, high = 1, #windows
   while low <= high do
     local at = math.floor((low + high) / 2)
-    if ns < windows[at].from then
+    if value < windows[at][from] then
       high = at - 1
-    elseif ns >= windows[at].to then
+    elseif value >= windows[at][behind] then
       low = at + 1
     else
       return at
@@ -65,11 +67,36 @@ function M.window(windows, ns)
   end
 end
 
+--- In which of some windows a time lies; nil: in none.
+---@param windows table list of {from =, to =} in nanoseconds, one after the other
+---@param ns number
+---@return integer|nil which
+function M.window(windows, ns) return search(windows, ns, 'from', 'to') end
+
+--- In which of them an event began, by its serial: events have a clock of their own, which may say
+--- some nanoseconds less than the one that windows are opened by.
+---@param windows table list of {first =, behind =}, one after the other
+---@param serial number
+---@return integer|nil which
+function M.window_of(windows, serial) return search(windows, serial, 'first', 'behind') end
+
+-- The host's time before an event, since what came before it in a backward pass or a plan: there it
+-- is the tape's, or the plan's, and for this event's sake. So it counts for the event's module.
+local function gap_before(t, copy, i, parent, event)
+  local above = t.nodes[parent]
+  if event.module == nil or event.module == above.layer or kind_of(event) == MODULE
+      or not (above.kind == 'plan' or above.kind == SECTION and above.name == 'backward') then
+    return 0
+  end
+  local before = t.last[parent] > 0 and t.last[parent] or tonumber(copy.events[parent].begin_ns)
+  return math.max(0, tonumber(copy.events[i].begin_ns) - before)
+end
+
 -- Which event each is in. One that began while a call was under way on this thread is in the call.
 local function parents(copy, windows, t)
   local containers, open, depth = {}, {}, 0 -- index by serial; calls under way, their ends
   for event, i in copy:each() do
-    local at = not MOMENTS[event.kind] and M.window(windows, event.begin_ns)
+    local at = not MOMENTS[event.kind] and M.window_of(windows, event.serial)
     t.parent[i], t.ns[i] = -1, at and 0 or -1
     if at then
       local parent = containers[event.parent]
@@ -88,6 +115,10 @@ local function parents(copy, windows, t)
       end
       local node = node_of(parent and t.nodes[parent] or t.root, event)
       t.nodes[i] = node
+      if parent then
+        t.gap[i] = gap_before(t, copy, i, parent, event)
+        t.last[parent] = math.max(t.last[parent], to or 0)
+      end
       node.calls, node.flops = node.calls + 1, node.flops + event.flops
       node.bytes = node.bytes + event.bytes
       if event.device_ns then node.device_ns = (node.device_ns or 0) + event.device_ns end
@@ -123,7 +154,8 @@ local function own_times(copy, t, ns)
       node.ns, node.self_ns = node.ns + t.ns[i], node.self_ns + own
       t.own[i] = own
       if t.parent[i] >= 0 then
-        within[t.parent[i]] = within[t.parent[i]] + t.ns[i]
+        within[t.parent[i]] = within[t.parent[i]] + t.ns[i] + t.gap[i]
+        if t.gap[i] > 0 then node.above.self_ns = node.above.self_ns + t.gap[i] end
       else
         top = top + t.ns[i]
       end
@@ -137,7 +169,8 @@ end
 
 --- The tree of events that were copied.
 ---@param copy table ridge.ring's
----@param windows table list of {from =, to =} on the host's clock: what lies outside is left out
+---@param windows table list of {from =, to =} on the host's clock, {first =, behind =} of serials:
+---  what lies outside is left out
 ---@param ns number how long the windows are together
 ---@return table tree root (name, kind, calls, ns, self_ns, flops, bytes, device_ns, section, layer,
 ---  module, above, within: nodes), nodes (by event: nil where it is in no window), parent (event by
@@ -145,7 +178,8 @@ end
 function M.of(copy, windows, ns)
   local t = { root = new_node('all', 'all'), nodes = {}, parent = ffi.new('int32_t[?]', copy.n),
     ns = ffi.new('double[?]', copy.n), own = ffi.new('double[?]', copy.n),
-    known = ffi.new('uint8_t[?]', copy.n) }
+    known = ffi.new('uint8_t[?]', copy.n), gap = ffi.new('double[?]', copy.n),
+    last = ffi.new('double[?]', copy.n) }
   parents(copy, windows, t)
   own_times(copy, t, ns)
   return t
