@@ -116,7 +116,7 @@ static void check_view(const table *t, const rg_tensor *v)
   }
 }
 
-/* Rows a, a + s ... of columns b .. b + m - 1, as they are, turned round and with an axis more. */
+/* Rows a, a + s ... of columns b .. b + m - 1, as they are, transposed and with an axis more. */
 static void check_views(const table *t)
 {
   for (int64_t b = 0; b < t->cols; b++) {
@@ -160,7 +160,7 @@ static void test_table(int64_t rows, int64_t cols, int64_t first, int64_t width,
   is_int(rg_window_bytes(&t.w, t.x->_storage->bytes), rows * width * bytes, "of so many bytes");
   rg_window other = rg_window_of(turned);
   ok(other.width == t.w.width && other.pitch == t.w.pitch && other.first == t.w.first,
-     "the same turned round");
+     "the same transposed");
   if (!whole) {
     check_views(&t);
   }

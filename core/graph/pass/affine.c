@@ -8,8 +8,8 @@
 **   (x s) w'           x (w s)'                s: a number, or one for each channel that goes in
 **
 ** What is added before a product stays: at a convolution's border it is no constant.  The new
-** weights are derived nodes, as those of batch_norm.c: computed when a plan first runs, and again where
-** somebody wrote to what they read.  Rounding is another one.
+** weights are derived nodes, as those of batch_norm.c: computed when a plan first runs, and again
+** where somebody wrote to what they read.  Rounding is another one.
 */
 #include "graph/pass/pass.h"
 #include "op/act.h"

@@ -27,8 +27,8 @@ local function quoted(text, limit)
   local body = (cut and text:sub(1, limit) or text):gsub("[%c\\']", function(c)
     return ESCAPES[c] or ('\\%d'):format(c:byte())
   end)
-  local shown = colour.paint('string', "'" .. plain.line(body) .. "'")
-  return cut and shown .. colour.paint('dim', (' ...%d bytes'):format(#text)) or shown
+  local painted = colour.paint('string', "'" .. plain.line(body) .. "'")
+  return cut and painted .. colour.paint('dim', (' ...%d bytes'):format(#text)) or painted
 end
 
 local function a_function(value)
