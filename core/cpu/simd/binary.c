@@ -115,9 +115,6 @@ DEFINE_ARITH(sub)
 DEFINE_ARITH(mul)
 DEFINE_ARITH(maximum)
 DEFINE_ARITH(minimum)
-DEFINE_ARITH(remainder)
-DEFINE_ARITH(fmod)
-DEFINE_ARITH(floor_divide)
 DEFINE_ARITH(trunc_divide)
 DEFINE_RATIO(div)
 DEFINE_RATIO(prelu)
@@ -165,6 +162,69 @@ DEFINE_BLOCKS(pow)
 DEFINE_BLOCKS(atan2)
 DEFINE_BLOCKS(elu)
 DEFINE_BLOCKS(celu)
+
+/* -- Remainders --------------------------------------------------------------------------- */
+
+/* Of f32 by way of f64, which is exact where the quotient is below 2^28: it has 53 bits, of which a
+** factor takes 24, and the nearest that a quotient comes to a whole number that it is not is 2^-24.
+** The C library's takes five times as long; it does what is left. */
+static inline float quick_fmodf(float x, float y)
+{
+  double q = trunc((double)x / (double)y);
+
+  return copysignf((float)((double)x - q * (double)y), x);
+}
+static inline bool is_quick(float x, float y)
+{
+  return (fabs((double)x / (double)y) < 0x1p28) & (fabsf(y) <= FLT_MAX);
+}
+
+#define QUICK_LIBRARY_fmod        quick_fmodf
+#define QUICK_LIBRARY_rint        rintf
+#define QUICK_LIBRARY_trunc       truncf
+#define QUICK_LIBRARY_atan2       atan2f
+#define QUICK_LIBRARY_expm1       expm1f
+#define QUICK_LIBRARY(function)   QUICK_LIBRARY_##function
+#define OF_QUICK(NAME, name, ...) FUNCTION(name##_quick, float, float, __VA_ARGS__)
+RG_BINARY_FORMULAS(OF_QUICK, QUICK_LIBRARY, powf, select_f32)
+
+enum { QUICK = 64 }; /* elements that are looked at together */
+
+#define QUICK_LOOP(name, form, at_a, at_b)                                        \
+  static void name##_f32_##form(void *z, const void *a, const void *b, int64_t n) \
+  {                                                                               \
+    float made[QUICK];                                                            \
+                                                                                  \
+    for (int64_t begin = 0; begin < n; begin += QUICK) {                          \
+      int32_t m = (int32_t)rg_min_i64(QUICK, n - begin);                          \
+      const float *p = (const float *)a + (at_a)*begin;                           \
+      const float *q = (const float *)b + (at_b)*begin;                           \
+      int32_t slow = 0;                                                           \
+                                                                                  \
+      for (int32_t i = 0; i < m; i++) {                                           \
+        made[i] = name##_quick(p[(at_a)*i], q[(at_b)*i]);                         \
+        slow |= !is_quick(p[(at_a)*i], q[(at_b)*i]);                              \
+      }                                                                           \
+      for (int32_t i = 0; slow != 0 && i < m; i++) {                              \
+        made[i] = name##_f32(p[(at_a)*i], q[(at_b)*i]);                           \
+      }                                                                           \
+      memcpy((float *)z + begin, made, (size_t)m * sizeof(float));                \
+    }                                                                             \
+  }
+
+#define DEFINE_REMAINDER(name)                         \
+  QUICK_LOOP(name, rr, 1, 1)                           \
+  QUICK_LOOP(name, ro, 1, 0)                           \
+  QUICK_LOOP(name, or, 0, 1)                           \
+  LOOPS(name, f64, double, double, name##_f64(x, y))   \
+  LOOPS(name, i64, int64_t, int64_t, name##_i64(x, y)) \
+  LOOPS(name, i32, int32_t, int32_t, name##_i32(x, y)) \
+  LOOPS(name, i8, int8_t, int8_t, name##_i8(x, y))     \
+  LOOPS(name, u8, uint8_t, uint8_t, name##_u8(x, y))
+
+DEFINE_REMAINDER(remainder)
+DEFINE_REMAINDER(fmod)
+DEFINE_REMAINDER(floor_divide)
 
 /* -- Table ------------------------------------------------------------------------------ */
 

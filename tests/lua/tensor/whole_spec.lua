@@ -3,6 +3,7 @@
 --- of floats that a quotient in their own type would get wrong.
 
 local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
 
 local WHOLE = { 'i64', 'i32', 'i8', 'u8' }
 local LEAST = { i64 = -2 ^ 63, i32 = -2 ^ 31, i8 = -128, u8 = 0 }
@@ -77,6 +78,28 @@ describe('remainders of floats', function()
         assert.equal(math.fmod(x:get(i), 7) % 7, x:remainder(7):get(i), dtype)
       end
     end
+  end)
+
+  it('of f32 are those of the C library, by way of f64 or not, on every instruction set', function()
+    -- quotients up to 2^40, half of them as near to a whole number as f32 comes
+    local y = ridge.rand(3000, { generator = ridge.generator(1) }) + 0.5
+    local up = ridge.linspace(0, 40, 3000):floor():exp2()
+    local x = (ridge.rand(3000, { generator = ridge.generator(2) }) + 1) * up
+    local near = (x:floor() * y):clone()
+    local a, b = ridge.concat({ x, near, near * (1 - 2 ^ -24), -near * (1 + 2 ^ -23) }),
+      ridge.concat { y, y, -y, y }
+    local wanted = {}
+    for i = 1, a.count do wanted[i] = math.fmod(a:get(i), b:get(i)) end
+    local most = C.rg_machine_facts().isa_level
+    for level = 0, most do
+      assert(C.rg_set_isa(level) == 0)
+      local got = a:fmod(b):tolist()
+      assert(C.rg_set_isa(most) == 0)
+      assert.same(wanted, got)
+    end
+  end)
+
+  it('do not count a quotient that is rounded up', function()
     local tenth = ridge.tensor { 1 } -- 1 / 0.1 is 10 once it is rounded, and 0.1 a bit more
     assert.equal(9, tenth:floor_divide(ridge.tensor { 0.1 }):get(1))
   end)
