@@ -161,6 +161,12 @@ static rg_status check(const rg_call *call, int64_t from, int64_t to)
     return rg_fail(RG_EARG, "%s: a scale of %g, a cubic coefficient of %g, a crop from %g to %g",
                    call->op->name, args->scale, args->cubic, args->first, args->last);
   }
+  double all = (double)to * (double)(from > 0 ? rg_resample_taps(args, from, to) : 0);
+
+  if (all > 1e12) { /* beyond any memory; the bytes of more would not be counted in 64 bits */
+    return rg_fail(RG_EARG, "%s: %lld results of %g elements each are too many", call->op->name,
+                   (long long)to, all / (double)to);
+  }
   return RG_OK;
 }
 

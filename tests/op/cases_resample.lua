@@ -58,13 +58,15 @@ return function(M)
   end
   back[#back + 1] = { { 5, 1100 }, args = { axis = 0, size = 3, mode = 1 } }
 
-  local function bad(size)
+  local function bad(size, far)
     return { { { { 2 } }, { 'f32' }, { axis = 1, size = 2, mode = 0 }, EAXIS },
       { { { 2 } }, { 'i32' }, { axis = 0, size = 2, mode = 0 }, EDTYPE },
       { { { 2 } }, { 'f32' }, { axis = 0, size = size, mode = 0 }, EARG },
       { { { 2 } }, { 'f32' }, { axis = 0, size = 2, mode = 3 }, EARG },
       { { { 2 } }, { 'f32' }, { axis = 0, size = 2, mode = 0, coordinates = 6 }, EARG },
-      { { { 2 } }, { 'f32' }, { axis = 0, size = 2, mode = 0, scale = -1 }, EARG } }
+      { { { 2 } }, { 'f32' }, { axis = 0, size = 2, mode = 0, scale = -1 }, EARG },
+      far and { { { 2 } }, { 'f32' }, { axis = 0, size = 2 ^ 20, mode = 2, scale = 1e-9,
+        antialias = true }, EARG } }
   end
 
   cases.resample = {
@@ -74,7 +76,7 @@ return function(M)
     special_args = { axis = 0, size = 11, mode = 1, coordinates = 2 },
     large = { { { 30, 100, 90 }, args = { axis = 1, size = 150, mode = 1 } },
       { { 90, 300 }, args = { axis = 1, size = 700, mode = 2 } } },
-    bad = bad(-1),
+    bad = bad(-1, true),
   }
   table.insert(cases.resample.bad, { { { 0 } }, { 'f32' }, { axis = 0, size = 2, mode = 0 }, EARG })
   cases.resample_back = {
