@@ -144,8 +144,8 @@ case('batch_norm', [node('BatchNormalization', 'x s b m v', 'y')], {'x': f(2, 3,
 case('layer_norm', [node('LayerNormalization', 'x w b', 'y', axis=1)], {'x': f(2, 3, 4)}, 'y',
      {'w': f(3, 4), 'b': f(3, 4)})
 case('lrn', [node('LRN', 'x', 'y', size=3, alpha=0.3, beta=0.5, bias=1.2)], {'x': f(1, 6, 2, 2)}, 'y')
-case('loss_ignore', [node('SoftmaxCrossEntropyLoss', 'x t w', 'l', ignore_index=2)],
-     {'x': f(4, 3), 't': i(0, 2, 1, 0)}, 'l', {'w': np.abs(f(3))})
+case('loss_ignore', [node('SoftmaxCrossEntropyLoss', 'x t w', 'l', ignore_index=-5)],
+     {'x': f(4, 3), 't': i(0, -5, 1, 2)}, 'l', {'w': np.abs(f(3))})
 case('gru', [node('GRU', 'x w r b', 'y h', hidden_size=3, linear_before_reset=1)], {'x': f(4, 2, 5)},
      'y h', {'w': f(1, 9, 5), 'r': f(1, 9, 3), 'b': f(1, 18)})
 case('lstm', [node('LSTM', 'x w r b', 'y h c', hidden_size=3)], {'x': f(4, 2, 5)}, 'y h c',
@@ -197,18 +197,16 @@ constant_if()
 
 
 def with_function():
-    body = [helper.make_node('Mul', ['a', 'a'], ['s']),
+    body = [helper.make_node('Mul', ['a', 'b'], ['s']),
             helper.make_node('LeakyRelu', ['s'], ['l']),
             helper.make_node('Add', ['l', 'b'], ['c'])]
-    slope = helper.make_attribute_ref_name(helper.make_attribute('alpha', 0.0), 'slope') \
-        if hasattr(helper, 'make_attribute_ref_name') else None
-    if slope is not None:
-        body[1].attribute.append(slope)
-    function = helper.make_function('own', 'Squared', ['a', 'b'], ['c'], body,
+    slope = body[1].attribute.add()
+    slope.name, slope.type, slope.ref_attr_name = 'alpha', onnx.AttributeProto.FLOAT, 'slope'
+    function = helper.make_function('own', 'Leaky', ['a', 'b'], ['c'], body,
                                     [helper.make_opsetid('', 17)], ['slope'])
     graph = helper.make_graph(
-        [helper.make_node('Squared', ['x', 'w'], ['h'], domain='own', slope=0.5),
-         helper.make_node('Squared', ['h', 'x'], ['y'], domain='own', slope=0.1)],
+        [helper.make_node('Leaky', ['x', 'w'], ['h'], domain='own', slope=0.5),
+         helper.make_node('Leaky', ['h', 'x'], ['y'], domain='own', slope=0.1)],
         'functions', [helper.make_tensor_value_info('x', TensorProto.FLOAT, [3])],
         [helper.make_tensor_value_info('y', TensorProto.FLOAT, [3])],
         [numpy_helper.from_array(f(3), 'w')])
@@ -216,7 +214,7 @@ def with_function():
                               opset_imports=[helper.make_opsetid('', 17), helper.make_opsetid('own', 1)])
     model.ir_version = 8
     x = f(3)
-    y = ReferenceEvaluator(model).run(None, {'x': x})[0]
+    y = evaluated(model, {'x': x})[0]
     model.graph.initializer.append(numpy_helper.from_array(x, '<1'))
     model.graph.initializer.append(numpy_helper.from_array(y, '>1'))
     CASES['functions'] = model

@@ -187,6 +187,11 @@ describe('a loaded ONNX file', function()
     local share = m(x, p):ne(0):to('f32'):mean():item()
     assert.is_true(share > 0.15 and share < 0.35, share)
     assert.is_false(m(x, p):equal(m(x, p)))
+    local bounds = { low = { type = 'float', value = 3 }, high = { type = 'float', value = 5 } }
+    local u = module_of({ { 'RandomUniformLike', { 'x' }, { 'y' }, bounds } },
+      { { 'x', 'f32', { 'N' } } }, { 'y' })(x)
+    assert.is_true(u:min():item() >= 3 and u:min():item() < 3.5)
+    assert.is_true(u:max():item() < 5 and u:max():item() > 4.5)
     local plan = ridge.graph(m, x, p):plan()
     local first = plan():clone()
     assert.is_false(first:equal(plan()))

@@ -43,7 +43,7 @@ local function window(first, last, step, size)
     if at < 0 then at = at + size end
     return math.min(math.max(at, low), high)
   end
-  first, last = place(first), last <= -2 ^ 60 and low or place(last)
+  first, last = place(first), place(last)
   return first, math.max(0, math.ceil((last - first) / step))
 end
 
