@@ -27,6 +27,7 @@ local output = require 'ridge.ffi.output'
 local links_of = require 'ridge.graph_links'
 local passes = require 'ridge.graph_passes'
 local schema = require 'ridge.tensor.schema'
+local symbolic = require 'ridge.graph_sizes'
 
 local M = {}
 
@@ -528,8 +529,25 @@ end
 ---@return table rows tostring is a table
 function Graph:ablate(x, opts)
   need(self, 'ablate')
-  local place = late.above.ablate
-  return require(place[1])[place[2]](self, x, opts)
+  return require(late.above.ablate[1]).ablate(self, x, opts)
+end
+
+--- The graph for another size, where it was recorded with sizes that may change:
+--- ridge.graph(net, x, { sizes = { { 'N', 3, 224, 224 } } }). It reads the same parameters.
+---@param n number the size
+---@return table graph
+-- >> local net, x = ridge.nn.Linear(3, 2):eval(), ridge.ones(4, 3)
+-- >> return ridge.graph(net, x, { sizes = { { 'N', 3 } } }):at(9):plan():run()
+function Graph:at(n)
+  need(self, 'at')
+  return symbolic.at(self, n)
+end
+
+--- The values with a size that may change: { value =, shape = { 'N', 3, '2*N+1' } }, and name.
+---@return table list
+function Graph:sizes()
+  need(self, 'sizes')
+  return symbolic.shapes(self)
 end
 
 --- What memory it needs, in bytes: peak = of what is alive at once in this order, at = (the node),
@@ -547,7 +565,7 @@ end
 ---@param path string 'net.dot'
 function Graph:dot(path)
   need(self, 'dot')
-  output.write(path, 'graph', require('ridge.graph_dot').text(self))
+  output.write(path, 'graph', require('ridge.graph_dot').picture(self))
 end
 
 require('ridge.types').register('Graph', M.is, {
@@ -562,6 +580,7 @@ require('ridge.types').register('Graph', M.is, {
     plan = 'plan(): a plan that runs it',
     optimize = "optimize{names}, or 'standard': a copy on which passes have run",
     changes = 'changes(): what each pass of optimize did',
+    at = 'at(n): the graph for another size', sizes = 'sizes(): those that may change',
     ablate = 'ablate(x): what each pass is worth here', memory = 'memory(): what it needs',
     dot = "dot('net.dot'): a picture for Graphviz" },
 })
@@ -571,5 +590,11 @@ guard.all(Graph)
 guard.all(M)
 
 return setmetatable(M, {
-  __call = function(_, f, ...) return require('ridge.graph_record').record(M.own, f, ...) end,
+  __call = function(_, f, ...)
+    local record = require('ridge.graph_record').record
+    local given, n = symbolic.option(...)
+    if not given then return record(M.own, f, ...) end
+    return symbolic.record(function(...) return record(M.own, ...) end, M.parse, given, f,
+      unpack({ ... }, 1, n))
+  end,
 })

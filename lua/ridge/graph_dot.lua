@@ -45,7 +45,7 @@ end
 --- The text of a graph's picture.
 ---@param graph table
 ---@return string
-function M.text(graph)
+function M.picture(graph)
   local lines, drawn = { 'digraph ridge {', 'node [fontname="sans"];' }, {}
   for _, value in ipairs(graph:values()) do
     if not value.producer then

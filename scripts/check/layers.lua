@@ -24,7 +24,7 @@ local LUA_ROWS = {
   { "random", "types", "show", "ring", "ranges", "lines" },
   { "tensor" }, { "fitted", "graph_names" }, { "choices" },
   { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
-  { "graph_passes", "graph_plan", "graph_record", "graph_trial" },
+  { "graph_passes", "graph_plan", "graph_record", "graph_sizes", "graph_trial" },
   { "graph_changes", "graph_dot", "graph_memory" }, { "graph" }, { "capture" }, { "init" }, -- late
   { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
   { "compile", "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },

@@ -5,6 +5,7 @@
 */
 #include "graph/record.h"
 
+#include "ridge/grad.h"
 #include "ridge/graph.h"
 #include "tap.h"
 
@@ -255,8 +256,73 @@ static void test_names(void)
   rg_tensor_release(y);
 }
 
+/* -- What was written, and gradients that are put back --------------------------------------- */
+
+static void test_wrote(void)
+{
+  rg_tensor *x = filled(SHAPE(2), 1, 1);
+  rg_tensor *y = NULL;
+
+  is_int(rg_record_wrote(), 0, "nothing is written where nothing is recorded");
+  begin(0);
+  must(rg_exp(x, &y));
+  must(rg_fill_(y, 2));
+  is_int(rg_record_wrote(), 0, "what it made itself does not count");
+  must(rg_fill_(x, 2));
+  is_int(rg_record_wrote(), 1, "what was there before does");
+  must(rg_fill_(x, 3));
+  is_int(rg_record_wrote(), 2, "each time");
+  output(y, RG_OUTPUT_RETURNED, "y");
+  rg_graph_release(end());
+  is_int(rg_record_wrote(), 0, "and the end is the end");
+  rg_tensor_release(x);
+  rg_tensor_release(y);
+}
+
+static void backward_of(const rg_tensor *x)
+{
+  rg_tensor *y = NULL;
+  rg_tensor *sum = NULL;
+
+  must(rg_exp(x, &y));
+  must(rg_sum(y, NULL, 0, 0, &sum));
+  must(rg_backward(sum, NULL, 0));
+  rg_tensor_release(y);
+  rg_tensor_release(sum);
+}
+
+static void test_exchange(void)
+{
+  rg_tensor *x = filled(SHAPE(2), 1, 1);
+  rg_tensor *other = filled(SHAPE(3), 1, 1);
+  rg_tensor *first = NULL;
+  rg_tensor *second = NULL;
+  rg_tensor *none = NULL;
+
+  is_status(rg_grad_exchange(x, other, &none), RG_EARG, "no leaf has no gradient");
+  must(rg_require_grad(x, 1));
+  is_status(rg_grad_exchange(x, NULL, &none), RG_OK, "there is none yet");
+  ok(none == NULL, "and none comes");
+  backward_of(x);
+  is_status(rg_grad_exchange(x, NULL, &first), RG_OK, "the first one goes");
+  backward_of(x);
+  is_status(rg_grad_exchange(x, other, &second), RG_EARG, "one of another size is refused");
+  is_status(rg_grad_exchange(x, first, &second), RG_OK, "and comes back");
+  ok(first != NULL && second != NULL && first != second, "in the place of another one");
+  is_status(rg_grad_exchange(x, NULL, &none), RG_OK, "what is there");
+  ok(none == first, "is the first one");
+  is_status(rg_grad_exchange(x, first, NULL), RG_EARG, "nowhere to put it");
+  rg_tensor_release(none);
+  rg_tensor_release(first);
+  rg_tensor_release(second);
+  rg_tensor_release(other);
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
+  test_wrote();
+  test_exchange();
   test_outputs();
   test_gradients();
   test_kept();

@@ -380,6 +380,8 @@ M.METHODS = {
     .. '{ "constant_folding" }',
   ['graph:memory'] = 'ridge.graph(net(), ridge.ones(2, 3))',
   ['graph:dot'] = 'ridge.graph(net(), ridge.ones(2, 3)), "fit.dot"',
+  ['graph:at'] = 'ridge.graph(net(), ridge.ones(2, 3), { sizes = { { "N", 3 } } }), 5',
+  ['graph:sizes'] = 'ridge.graph(net(), ridge.ones(2, 3), { sizes = { { "N", 3 } } })',
   ['graph:copy'] = 'ridge.graph(function(x) return x:relu() + 1 end, F(a))',
   ['graph:json'] = 'ridge.graph(net(), ridge.ones(2, 3))',
   ['graph:save'] = 'ridge.graph(net(), ridge.ones(2, 3)), "fit.json"',

@@ -1,0 +1,78 @@
+-- SPDX-License-Identifier: MIT
+-- Graphs recorded with a size that may change: the same as recorded at each size, and numbers that
+-- are on no line are an error.
+local ridge = require 'ridge'
+local bits = require 'tests.lua.bits'
+local nn = ridge.nn
+
+local function net()
+  return nn.Sequential(nn.Conv2d(2, 4, 3, { seed = 1, padding = 1 }), nn.BatchNorm(4), nn.ReLU(),
+    nn.MaxPool2d(2)):eval()
+end
+
+describe('a graph whose batch may change', function()
+  it('is the graph that is recorded at each size, and runs', function()
+    local model = net()
+    local function f(x)
+      local y = ridge.no_grad(model, x)
+      return y:reshape(x.shape[1], -1), ridge.concat({ y, y }, 1)
+    end
+    local g = ridge.graph(f, ridge.randn(4, 2, 6, 6), { sizes = { { 'N', 2, 6, 6 } } })
+    for _, n in ipairs { 1, 2, 5, 16 } do
+      local x = ridge.randn(n, 2, 6, 6)
+      local h = g:at(n):check()
+      if n > 1 then assert.is_true(h:same(ridge.graph(f, x))) end
+      for _, graph in ipairs { h, h:optimize 'standard' } do
+        local a, b = graph:plan():run { x }
+        assert.same(bits.all(f(x)), bits.all(a, b))
+      end
+    end
+    local shapes = g:sizes()
+    assert.equal('N', shapes.name)
+    assert.same({ 'N', 2, 6, 6 }, shapes[1].shape)
+    assert.equal('input', shapes[1].value.kind)
+    assert.same({ '2*N', 4, 3, 3 }, shapes[#shapes].shape)
+  end)
+
+  it('may be any axis, of several arguments', function()
+    local g = ridge.graph(function(x, y) return x:matmul(y) end, ridge.ones(3, 4), ridge.ones(4, 5),
+      { sizes = { { 3, 'K' }, { 'K', 5 } } })
+    local x, y = ridge.randn(3, 9), ridge.randn(9, 5)
+    assert.same(bits.all(x:matmul(y)), bits.all(g:at(9):plan():run { x, y }))
+  end)
+
+  it('is refused where a number is on no line, or the function another one', function()
+    local function refused(text, ...)
+      local ok, err = pcall(ridge.graph, ...)
+      assert.is_false(ok)
+      assert.truthy(tostring(err):find(text, 1, true), tostring(err))
+    end
+    local x = ridge.ones(4, 3)
+    local sizes = { sizes = { { 'N', 3 } } }
+    refused('has a number that is 0.5, 0.33333333333333331 and 0.14285714285714285 where N is 2, 3 '
+      .. 'and 7: no a * N + b', function(a) return a * (1 / a.shape[1]) end, x, sizes)
+    refused('mul at tests/lua/graph_sizes_spec.lua:', function(a) return a * a.shape[1] ^ 2 end, x,
+      sizes)
+    refused('it computes something else where N is 2, 3 and 7', function(a)
+      return a.shape[1] > 5 and a:exp() or a:sin()
+    end, x, sizes)
+    -- a line through all three that this size is not on
+    refused('where N is 4 it computes something else', function(a)
+      return a * (a.shape[1] == 4 and 5 or 1)
+    end, x, sizes)
+    refused('writes to what was there before', function(a) return a:add_(1) end, x, sizes)
+    refused('one size may change, and N and M are two', function(a) return a * 1 end, x,
+      { sizes = { { 'N', 'M' } } })
+    refused('sizes[1] has 1 sizes', function(a) return a * 1 end, x, { sizes = { { 'N' } } })
+    refused('axis 2 is 5, and 3 in the argument', function(a) return a * 1 end, x,
+      { sizes = { { 'N', 5 } } })
+    refused('sizes name no size', function(a) return a * 1 end, x, { sizes = { { 4, 3 } } })
+    local g = ridge.graph(function(a) return a * 1 end, x, sizes)
+    for _, n in ipairs { 0, 1.5, 'x' } do
+      assert.is_false((pcall(function() return g:at(n) end)))
+    end
+    assert.is_false((pcall(function()
+      return ridge.graph(function(a) return a * 1 end, x):at(2)
+    end)))
+  end)
+end)
