@@ -70,7 +70,7 @@ static void test_places(void)
   is_status(rg_set_affinity(NULL, 0), RG_OK, "unbound");
 }
 
-/* A library stays where it is, whoever closes it, once a call of it was given up. */
+/* A library stays where it is, whoever closes it, once a call of it was abandoned. */
 static void test_stays(void)
 {
   static const char name[] = "libsqlite3.so.0"; /* nothing else here opens it */

@@ -147,24 +147,24 @@ static void test_table(int64_t rows, int64_t cols, int64_t first, int64_t width,
   const int64_t bytes = rg_dtype_bytes(dtype);
   const bool whole = width == cols;
   rg_tensor *part = NULL;
-  rg_tensor *turned = NULL;
+  rg_tensor *transposed = NULL;
 
   t.x = counted((const int64_t[]){ rows, cols }, 2, dtype);
   t.flow = counted((const int64_t[]){ rows * width }, 1, dtype);
   must(rg_narrow(t.x, 1, first, width, 1, &part));
-  must(rg_transpose(part, 0, 1, &turned));
+  must(rg_transpose(part, 0, 1, &transposed));
   t.w = rg_window_of(part);
   ok(t.w.width == (whole ? 0 : width * bytes) && t.w.pitch == (whole ? 0 : cols * bytes) &&
          t.w.first == (whole ? 0 : first * bytes),
      "columns are a window, all of them none");
   is_int(rg_window_bytes(&t.w, t.x->_storage->bytes), rows * width * bytes, "of so many bytes");
-  rg_window other = rg_window_of(turned);
+  rg_window other = rg_window_of(transposed);
   ok(other.width == t.w.width && other.pitch == t.w.pitch && other.first == t.w.first,
      "the same transposed");
   if (!whole) {
     check_views(&t);
   }
-  rg_tensor_release(turned);
+  rg_tensor_release(transposed);
   rg_tensor_release(part);
   rg_tensor_release(t.flow);
   rg_tensor_release(t.x);
