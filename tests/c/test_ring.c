@@ -401,6 +401,33 @@ static void test_plans(void)
 }
 
 /* A ring of its own, whose first event is a step. */
+/* The first event of a thread, if it is a range. */
+static void *range_in_thread(void *unused)
+{
+  rg_happening e = { 0 };
+  int32_t ranges = opened(1 << RG_EVENT_RANGE, 0, 100);
+  rg_place before;
+  int64_t range = rg_range_begin("first", 0, &before);
+
+  (void)unused;
+  is_int(range, 0, "the first range is number 0");
+  rg_range_end(range, &before);
+  is_int(read_all(ranges, &e), 1, "one range");
+  ok(e.end_ns >= e.begin_ns && e.begin_ns > 0, "which has an end");
+  rg_reader_close(ranges);
+  return NULL;
+}
+
+static void test_first_range(void)
+{
+  pthread_t thread;
+
+  if (pthread_create(&thread, NULL, range_in_thread, NULL) != 0) {
+    tap_bail("no thread");
+  }
+  (void)pthread_join(thread, NULL);
+}
+
 static void *step_in_thread(void *plan)
 {
   rg_happening e = { 0 };
@@ -531,6 +558,7 @@ int main(void)
 {
   test_hearing();
   test_fresh();
+  test_first_range();
   test_deep();
   test_room();
   test_limit();
