@@ -50,7 +50,7 @@ function M.compile_fails(run)
   local c, why, failed = run:plan()
   if failed then
     return applies(why, 'what a plan cannot have is named; the rest can be captured by itself',
-      'plan')
+      'other_modes')
   end
   if not c then return unknown(why, 'plan') end
   return no(('a plan of %d steps was made and replayed'):format(c.steps), 'it does not fail')

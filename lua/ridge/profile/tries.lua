@@ -8,6 +8,8 @@ local M = {}
 M.ALL = {
   plan = { 'run it as a plan: ridge.capture(step), or compile = true of a Trainer',
     'ridge.profile(function() plan:run(100) end).ns / 100 of plan = ridge.capture(step)' },
+  other_modes = { "the modes that are left: ridge.compile(f, { mode = 'auto' }), which says why",
+    'f:report() of what it returns' },
   batch = { 'larger batches: as many calls for more rows',
     "ridge batch-size 'mlp{784,128,10}' --kind throughput" },
   library = { 'the library that multiplies fastest here', 'ridge.autotune(step)' },

@@ -303,7 +303,9 @@ describe('a line', function()
     local x, y = classes(16, 8, 2)
     local net = small(8, 2, { Reads(), ridge.nn.Linear(32, 2, { seed = 2 }) })
     local function of(name) return of_trainer(trainer_of(net), { x, y }, 'speed', name) end
-    assert.equal('applies', of('compile_fails').state)
+    local found = of 'compile_fails'
+    assert.equal('applies', found.state)
+    assert.matches("mode = 'auto'", found.try[1].what, 1, true)
     assert.equal('unknown', of('compile').state)
     assert.matches('^no plan can be made of it: .+', of('compile').why)
     net = small(8, 2)
