@@ -25,10 +25,11 @@ M.SLOW = { ['ridge.measure.point'] = true, ['ridge.measure.block'] = true,
   ['ridge.measure.ab'] = true, ['ridge.bench.model'] = true, ['ridge.bench.sweep'] = true,
   ['ridge.bench.batch_size'] = true, ['ridge.bench.compare'] = true, ['a sweep:run'] = true,
   ['a sweep:ab'] = true, ['a module:analyze'] = true, ['ridge.replay'] = true,
-  ['ridge.retry'] = true }
+  ['ridge.retry'] = true, ['ridge.advise'] = true }
 
 --- What need not succeed, and why. Every other public function and method of a tensor has to.
 M.NEVER = {
+  ['ridge.advise'] = 'slow',
   ['ridge.bench.batch_size'] = 'slow', ['ridge.bench.compare'] = 'slow',
   ['ridge.bench.model'] = 'slow', ['ridge.bench.sweep'] = 'slow', ['ridge.measure.ab'] = 'slow',
   ['ridge.measure.block'] = 'slow', ['ridge.measure.point'] = 'slow', ['ridge.replay'] = 'slow',
