@@ -103,6 +103,13 @@ describe('samples in the tree', function()
       { rows[2].name, rows[2].state, rows[2].ns, rows[2].samples })
   end)
 
+  it('that had no room are told', function()
+    local samples = require 'ridge.profile.samples'
+    assert.equal('3 samples of Lua had no room and are not here', samples.note { lost = 3 })
+    assert.is_nil(samples.note { lost = 0 })
+    assert.is_nil(samples.note(nil))
+  end)
+
   it('leave whole what none came in', function()
     local t = tree.of(copy(), WINDOWS, 1000)
     assert.same({}, between.join(t, copy(), WINDOWS, taken {}))
@@ -190,6 +197,21 @@ describe('a profile in the ridge program', function()
       local p = ridge.last_profile()
       print(p.failed ~= nil, p.samples > 5, #p.between > 0)]]
     assert.equal('true\ttrue\ttrue\nstatus 0\n', text)
+  end)
+
+  it('takes names of any kind', function()
+    local text = output [[
+      local ridge = require "ridge"
+      local f = loadstring("local s = 0 for i = 1, 5e7 do s = s + i % 7 end", "=a<b;&\"c")
+      local p = ridge.profile(f)
+      local name = os.tmpname()
+      p:flame(name)
+      local svg = io.open(name):read "*a"
+      os.remove(name)
+      print(p.samples > 5, svg:find("a<b", 1, true), svg:find("&\"c", 1, true))
+      for line in p:folded():gmatch "[^\n]+" do assert(line:find "^all[^\n]* %d+$", line) end
+      print "whole"]]
+    assert.equal('true\tnil\tnil\nwhole\nstatus 0\n', text)
   end)
 
   it('has no samples where the system gives no timer, and says so', function()

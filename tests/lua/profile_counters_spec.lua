@@ -102,6 +102,21 @@ describe('counters', function()
     assert.is_true(files() < before + 3) -- each has some: other parts may open one late
   end)
 
+  it('of one within another are each one\'s', function()
+    local inner
+    local outer = ridge.profile(function()
+      inner = ridge.profile(function() ridge.ones(9):exp() end, { counters = true })
+    end, { counters = true })
+    if not outer.counters.page_faults then return end -- the kernel lets nobody count
+    assert.is_true(outer.counters.page_faults >= inner.counters.page_faults)
+  end)
+
+  it('of one that ends before its steps count nothing', function()
+    local p = ridge.profile(function(q) q:step() end, { counters = true, wait = 5, active = 1 })
+    assert.matches('0 of 1 step', tostring(p))
+    assert.is_true((p.counters.page_faults or 0) == 0)
+  end)
+
   it('of one that raised are kept', function()
     pcall(ridge.profile, function() error 'on purpose' end, { counters = true })
     local p = ridge.last_profile()
