@@ -77,6 +77,12 @@ local NETS = {
       x:pad({ { 2, 1 } }, { mode = 'reflect' }), x:roll(1, 2), x:flip(2), x:gather(2,
       x:argmax(2, true)), ridge.where(x:gt(0), x, x * 2)
   end, sequences(3, 5) },
+  { 'images of another size', function(x)
+    return x:resize { 9, 7 }, x:resize({ 3, 10 }, { mode = 'linear' }),
+      x:resize({ 9, 7 }, { mode = 'linear', coordinates = 'align_corners' }),
+      x:resize({ 8, 8 }, { mode = 'cubic' }),
+      x:resize({ 10, 10 }, { coordinates = 'asymmetric', rounding = 'floor' })
+  end, images(2, 5) },
   { 'transposed convolution', nn.Sequential(nn.ConvTranspose2d(3, 5, 3, { stride = 2,
     padding = 1 }), nn.ReLU()), images(3, 7) },
   { 'views', function(x)

@@ -278,6 +278,30 @@ function records.pad(e, node, names)
     and e:number(args.value, node.outputs[1].dtype) or '' }, { mode = mode })
 end
 
+-- -- Another size ---------------------------------------------------------------------------------
+
+local RESAMPLE = { [0] = 'nearest', 'linear', 'cubic' }
+local COORDINATES = { [0] = 'half_pixel', 'pytorch_half_pixel', 'align_corners', 'asymmetric',
+  'half_pixel_symmetric' } -- then a crop
+local NEAREST = { [0] = 'round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil' }
+
+function records.resample(e, node, names)
+  local args, mode = node.args, RESAMPLE[node.args.mode]
+  local coordinates = COORDINATES[args.coordinates]
+  local axis = args.axis > 0 and args.axis or args.axis + #node.inputs[1].shape + 1
+  local ratio = node.outputs[1].shape[axis] / node.inputs[1].shape[axis]
+  if not coordinates or args.scale ~= 0 and math.abs(args.scale - ratio) > 1e-12 * ratio then
+    e:refuse(node, 'a crop, or a scale that is not the ratio of the sizes')
+  end
+  local since = coordinates == 'half_pixel_symmetric' and 19 or args.antialias and 18 or 13
+  if e.opset < since then e:refuse(node, ('Resize so needs opset = %d'):format(since)) end
+  return e:node('Resize', { names[1], '', '', vector(e, e:shape(node.outputs[1])) },
+    { mode = mode, coordinate_transformation_mode = coordinates,
+      nearest_mode = mode == 'nearest' and NEAREST[args.rounding] or nil,
+      exclude_outside = args.exclude and 1 or nil, antialias = args.antialias and 1 or nil,
+      cubic_coeff_a = mode == 'cubic' and args.cubic or nil })
+end
+
 for op, upper in pairs { tril = 0, triu = 1 } do
   records[op] = function(e, node, names)
     if e.opset < 14 then e:refuse(node, 'Trilu needs opset = 14') end

@@ -66,6 +66,9 @@ for name, since in pairs { Elu = 6, LeakyRelu = 6, Celu = 12 } do
   LIST[#LIST + 1] = { name, since, 1, 1, 1, { alpha = 'float' } }
 end
 
+LIST[#LIST + 1] = { 'Resize', 13, 1, 4, 1, { mode = 'string', nearest_mode = 'string',
+  coordinate_transformation_mode = 'string', exclude_outside = 'int', cubic_coeff_a = 'float',
+  antialias = 'int' } }
 LIST[#LIST + 1] = { 'HardSigmoid', 6, 1, 1, 1, { alpha = 'float', beta = 'float' } }
 LIST[#LIST + 1] = { 'Mod', 13, 2, 2, 1, { fmod = 'int' } }
 

@@ -111,6 +111,14 @@ describe('ridge.onnx.export', function()
           x:gather(2, x:argmax(2, true))
       end, ridge.randn(4, 3, 5)
     end },
+    { 'images of another size', function()
+      return function(x)
+        return x:resize { 9, 7 }, x:resize({ 3, 10 }, { mode = 'linear' }),
+          x:resize({ 9, 7 }, { mode = 'linear', coordinates = 'align_corners' }),
+          x:resize({ 8, 8 }, { mode = 'cubic' }),
+          x:resize({ 10, 10 }, { coordinates = 'asymmetric', rounding = 'floor' })
+      end, ridge.randn(4, 2, 5, 5)
+    end },
     { 'transposed convolutions', function()
       return nn.Sequential(nn.ConvTranspose2d(3, 5, 3, { stride = 2, padding = 1 }), nn.ReLU()),
         ridge.randn(4, 3, 5, 5)
