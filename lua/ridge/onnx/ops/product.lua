@@ -12,7 +12,7 @@ function M.MatMul(_, x, y) return x:matmul(y) end
 function M.Gemm(n, a, b, c)
   local plain = n:int('transA', 0) == 0 and n:int('transB', 0) == 1 and n:float('alpha', 1) == 1
     and (not c or n:float('beta', 1) == 1 and c.ndim == 1 and c.count == b.shape[1])
-  if plain and record.alike(a, b, c) then return record.linear(a, b, c) end
+  if plain and record.alike(a, b, c) then return record.gemm(a, b, c) end
   if n:int('transA', 0) == 1 then a = a:t() end
   if n:int('transB', 0) == 1 then b = b:t() end
   local y = a:matmul(b)

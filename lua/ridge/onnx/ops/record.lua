@@ -43,7 +43,7 @@ end
 ---@param w Tensor [n x m]
 ---@param b Tensor|nil [n]
 ---@return Tensor
-function M.linear(x, w, b)
+function M.gemm(x, w, b)
   return one('Gemm', { x, w, b }, C.rg_linear, x._t, w._t, pointer(b), C.RG_ACT_NONE, slot)
 end
 
