@@ -393,6 +393,7 @@ static void test_hidden(void)
     { "constant_folding", "linear layer_norm transpose relu mul add add exp" },
     { "view_folding", "linear layer_norm transpose relu mul add add exp" },
     { "concat_folding", "linear layer_norm transpose relu mul add add exp" },
+    { "recover", "linear layer_norm transpose relu mul add add exp" },
     { "batch_norm_folding", "linear layer_norm transpose relu mul add add exp" },
     { "fold_affine", "linear layer_norm transpose relu mul add add exp" },
     { "epilogue_fusion", "layer_norm transpose linear mul add add exp" },

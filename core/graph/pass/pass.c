@@ -26,6 +26,11 @@ static const pass passes[] = {
     rg_pass_views },
   { { "concat_folding", "concatenations of concatenations along one axis are one", RG_PASS_EXACT },
     rg_pass_concat },
+  { { "recover",
+      "layer_norm and gelu out of their pieces (f32: within 1e-5 of the largest result; where x is "
+      "infinite gelu may be a number and not nan)",
+      RG_PASS_REASSOCIATES },
+    rg_pass_recover },
   { { "batch_norm_folding",
       "conv2d and batch_norm in evaluation as one conv2d (f32: within 1e-5 of the largest among "
       "results and scaled means)",

@@ -15,6 +15,7 @@
 rg_status rg_pass_arithmetic(rg_graph *g) RG_CHECK;
 rg_status rg_pass_constant(rg_graph *g) RG_CHECK;
 rg_status rg_pass_batch_norm(rg_graph *g) RG_CHECK;
+rg_status rg_pass_recover(rg_graph *g) RG_CHECK;
 rg_status rg_pass_views(rg_graph *g) RG_CHECK;
 rg_status rg_pass_concat(rg_graph *g) RG_CHECK;
 rg_status rg_pass_affine(rg_graph *g) RG_CHECK;

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Layer normalisation and GELU out of the pieces that files and other libraries write them in:
+**
+**   (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * w + b        layer_norm(x, w, b)
+**   x * 0.5 * (1 + erf(x / sqrt(2)))                                 gelu(x)
+**
+** The mean is over the last axis; w and b, vectors as long as it, may be missing.  Products may
+** stand in any order, and rsqrt for the root and division.  Pieces that somebody else reads stay
+** for him; others are left to dead_code_elimination.  Rounding is another one, and where x is
+** infinite the pieces are nan, where GELU may be a limit.
+*/
+#include <math.h>
+
+#include "graph/pass/pass.h"
+#include "op/binary.h"
+#include "op/list.h"
+#include "op/norm.h"
+#include "op/reduce.h"
+
+typedef struct finding {
+  rg_graph *g;
+  const rg_merge *m;
+  const rg_ir_node *end; /* the node whose result is recovered */
+} finding;
+
+/* -- Pieces --------------------------------------------------------------------------------- */
+
+/* The node that makes a value, where it runs as the end does; NULL: none does. */
+static const rg_ir_node *maker(const finding *f, int32_t value)
+{
+  const rg_ir_value *v = value != RG_IR_NONE ? rg_ir_value_at(f->g, value) : NULL;
+
+  if (v == NULL || v->producer == RG_IR_NONE || v->was != RG_IR_NONE ||
+      !rg_merge_is_last(f->m, value)) {
+    return NULL;
+  }
+  const rg_ir_node *node = rg_ir_node_at(f->g, v->producer);
+
+  return node->parent == f->end->parent && !node->compound && !node->recomputed && node->n_in > 0 &&
+                 rg_ir_runs_alike(f->g, node, f->end) &&
+                 rg_ir_modes_of(f->g, node->modes)->autocast < 0
+             ? node
+             : NULL;
+}
+
+static int32_t in_of(const finding *f, const rg_ir_node *node, int32_t i)
+{
+  return i < node->n_in ? rg_ir_inputs(f->g, node)[i] : RG_IR_NONE;
+}
+
+/* Is a node op(x, number)?  Then x; else none. */
+static int32_t of_number(const finding *f, const rg_ir_node *node, int32_t op, double *number)
+{
+  if (node == NULL || node->op->id != op) {
+    return RG_IR_NONE;
+  }
+  const rg_binary_args *args = rg_ir_args(f->g, node);
+
+  if (!args->scalar || (args->reversed && op != RG_OP_MUL && op != RG_OP_ADD)) {
+    return RG_IR_NONE;
+  }
+  *number = args->value;
+  return in_of(f, node, 0);
+}
+
+/* Is a node op of two tensors? */
+static bool of_two(const finding *f, const rg_ir_node *node, int32_t op)
+{
+  return node != NULL && node->op->id == op &&
+         !((const rg_binary_args *)rg_ir_args(f->g, node))->scalar && in_of(f, node, 0) >= 0 &&
+         in_of(f, node, 1) >= 0;
+}
+
+static bool is_near(double x, double y)
+{
+  return fabs(x - y) <= 1e-6 * fabs(y);
+}
+
+/* -- GELU ------------------------------------------------------------------------------------ */
+
+/* The x of 1 + erf(x / sqrt(2)). */
+static int32_t of_error(const finding *f, int32_t value)
+{
+  double number = 0;
+  const rg_ir_node *erf = maker(f, of_number(f, maker(f, value), RG_OP_ADD, &number));
+
+  if (erf == NULL || erf->op->id != RG_OP_ERF || number != 1) {
+    return RG_IR_NONE;
+  }
+  const rg_ir_node *scaled = maker(f, in_of(f, erf, 0));
+  int32_t x = of_number(f, scaled, RG_OP_DIV, &number);
+
+  if (x >= 0) {
+    return is_near(number, sqrt(2.0)) ? x : RG_IR_NONE;
+  }
+  x = of_number(f, scaled, RG_OP_MUL, &number);
+  return x >= 0 && is_near(number, sqrt(0.5)) ? x : RG_IR_NONE;
+}
+
+/* The value of which this one is a half. */
+static int32_t of_half(const finding *f, int32_t value)
+{
+  double number = 0;
+  int32_t x = of_number(f, maker(f, value), RG_OP_MUL, &number);
+
+  return number == 0.5 ? x : RG_IR_NONE;
+}
+
+/* Is a value, or half of it where halved is false yet, x (1 + erf(x / sqrt(2)))?  Then x. */
+static int32_t of_product(const finding *f, const rg_ir_node *node, bool halved)
+{
+  if (!of_two(f, node, RG_OP_MUL)) {
+    return RG_IR_NONE;
+  }
+  for (int32_t i = 0; i < 2; i++) {
+    const int32_t a = in_of(f, node, i);
+    const int32_t b = in_of(f, node, 1 - i);
+
+    if (halved) {
+      if (of_error(f, b) == a) {
+        return a;
+      }
+      continue;
+    }
+    const int32_t half_a = of_half(f, a);
+    const int32_t half_b = of_half(f, b);
+
+    if (half_a >= 0 && of_error(f, b) == half_a) { /* (x / 2) (1 + erf) */
+      return half_a;
+    }
+    if (half_b >= 0 && of_error(f, half_b) == a) { /* x ((1 + erf) / 2) */
+      return a;
+    }
+  }
+  return RG_IR_NONE;
+}
+
+static int32_t find_gelu(const finding *f)
+{
+  double number = 0;
+  int32_t inner = of_number(f, f->end, RG_OP_MUL, &number);
+
+  return inner >= 0 && number == 0.5 ? of_product(f, maker(f, inner), true)
+                                     : of_product(f, f->end, false);
+}
+
+/* -- Layer normalisation ----------------------------------------------------------------------- */
+
+/* The x of its mean over the last axis, which stays. */
+static int32_t of_mean(const finding *f, int32_t value)
+{
+  const rg_ir_node *node = maker(f, value);
+
+  if (node == NULL || node->op->id != RG_OP_MEAN) {
+    return RG_IR_NONE;
+  }
+  const rg_reduce_args *args = rg_ir_args(f->g, node);
+  const int32_t x = in_of(f, node, 0);
+
+  return args->keep && args->axes == 1u << (rg_ir_value_at(f->g, x)->meta.ndim - 1) ? x
+                                                                                    : RG_IR_NONE;
+}
+
+/* The x of x squared. */
+static int32_t of_square(const finding *f, int32_t value)
+{
+  const rg_ir_node *node = maker(f, value);
+  double number = 0;
+  int32_t x;
+
+  if (node == NULL) {
+    return RG_IR_NONE;
+  }
+  if (node->op->id == RG_OP_SQUARE) {
+    return in_of(f, node, 0);
+  }
+  if (of_two(f, node, RG_OP_MUL) && in_of(f, node, 0) == in_of(f, node, 1)) {
+    return in_of(f, node, 0);
+  }
+  x = of_number(f, node, RG_OP_POW, &number);
+  return number == 2 ? x : RG_IR_NONE;
+}
+
+/* The d of d / sqrt(mean(d^2) + eps), or of d * rsqrt(...), in one of its two orders. */
+static int32_t of_scaled(const finding *f, const rg_ir_node *node, int32_t i, double *eps)
+{
+  const bool divides = of_two(f, node, RG_OP_DIV);
+  const int32_t d = in_of(f, node, i);
+  const rg_ir_node *root = maker(f, in_of(f, node, 1 - i));
+
+  if (root == NULL || (divides && i == 1) || root->op->id != (divides ? RG_OP_SQRT : RG_OP_RSQRT)) {
+    return RG_IR_NONE;
+  }
+  const int32_t var = of_number(f, maker(f, in_of(f, root, 0)), RG_OP_ADD, eps);
+
+  return var >= 0 && of_square(f, of_mean(f, var)) == d && *eps >= 0 ? d : RG_IR_NONE;
+}
+
+static int32_t find_norm(const finding *f, double *eps)
+{
+  if (!of_two(f, f->end, RG_OP_DIV) && !of_two(f, f->end, RG_OP_MUL)) {
+    return RG_IR_NONE;
+  }
+  for (int32_t i = 0; i < 2; i++) {
+    const int32_t d = of_scaled(f, f->end, i, eps);
+    const rg_ir_node *apart = maker(f, d);
+
+    if (of_two(f, apart, RG_OP_SUB) && of_mean(f, in_of(f, apart, 1)) == in_of(f, apart, 0)) {
+      return in_of(f, apart, 0);
+    }
+  }
+  return RG_IR_NONE;
+}
+
+/* -- In their place ---------------------------------------------------------------------------- */
+
+/* A node over x in the place of the end, whose node goes. */
+static rg_status put(const finding *f, int32_t number, int32_t op, const int32_t *in, int32_t n,
+                     const void *args)
+{
+  const rg_ir_node old = *rg_ir_node_at(f->g, number);
+  const int32_t y = rg_ir_outputs(f->g, &old)[0];
+  const int32_t storage = rg_ir_value_at(f->g, y)->storage;
+  int32_t node;
+
+  RG_TRY(rg_graph_insert(f->g, number, 0, op, in, n, args, &node));
+  rg_ir_node *made = rg_ir_node_at(f->g, node);
+  const int32_t result = rg_ir_outputs(f->g, made)[0];
+
+  made->module = old.module;
+  made->line = old.line;
+  rg_ir_value_at(f->g, result)->storage = storage;
+  RG_TRY(rg_ir_replace(f->g, y, result));
+  return rg_ir_remove(f->g, number);
+}
+
+/* w or b behind a norm that was recovered: input `slot` of it. */
+static rg_status take_in(const finding *f, int32_t number, int32_t op, int32_t slot)
+{
+  for (int32_t i = 0; i < 2 && of_two(f, f->end, op); i++) {
+    const int32_t y = in_of(f, f->end, i);
+    const int32_t vector = in_of(f, f->end, 1 - i);
+    const rg_ir_node *norm = maker(f, y);
+    const rg_ir_value *v = rg_ir_value_at(f->g, vector);
+    const rg_ir_value *of = rg_ir_value_at(f->g, y);
+
+    if (norm == NULL || norm->op->id != RG_OP_LAYER_NORM || of->n_uses != 1 || of->result != 0 ||
+        v->meta.ndim != 1 || v->meta.dtype != of->meta.dtype || v->device != of->device ||
+        v->meta.shape[0] != of->meta.shape[of->meta.ndim - 1] || in_of(f, norm, slot) >= 0 ||
+        (slot == 1 && in_of(f, norm, 2) >= 0) || !rg_merge_is_last(f->m, in_of(f, norm, 0)) ||
+        !rg_merge_alike(of, rg_ir_value_at(f->g, rg_ir_outputs(f->g, f->end)[0]))) {
+      continue;
+    }
+    const rg_layer_norm_args args = *(const rg_layer_norm_args *)rg_ir_args(f->g, norm);
+    int32_t in[3] = { in_of(f, norm, 0), in_of(f, norm, 1), in_of(f, norm, 2) };
+
+    in[slot] = vector;
+    return put(f, number, RG_OP_LAYER_NORM, in, 3, &args);
+  }
+  return RG_OK;
+}
+
+static rg_status visit(finding *f, int32_t number)
+{
+  f->end = rg_ir_node_at(f->g, number);
+  if (f->end->op == NULL || f->end->n_out != 1 || rg_ir_outputs(f->g, f->end)[0] == RG_IR_NONE ||
+      maker(f, rg_ir_outputs(f->g, f->end)[0]) != f->end) {
+    return RG_OK;
+  }
+  const rg_meta *meta = &rg_ir_value_at(f->g, rg_ir_outputs(f->g, f->end)[0])->meta;
+  rg_layer_norm_args args = { 0 };
+  int32_t x = find_gelu(f);
+
+  if (x >= 0 && rg_merge_is_last(f->m, x) && rg_meta_same(meta, &rg_ir_value_at(f->g, x)->meta)) {
+    return put(f, number, RG_OP_GELU, &x, 1, NULL);
+  }
+  x = find_norm(f, &args.eps);
+  if (x >= 0 && rg_merge_is_last(f->m, x) && rg_meta_same(meta, &rg_ir_value_at(f->g, x)->meta)) {
+    return put(f, number, RG_OP_LAYER_NORM, (const int32_t[]){ x, RG_IR_NONE, RG_IR_NONE }, 3,
+               &args);
+  }
+  RG_TRY(take_in(f, number, RG_OP_MUL, 1));
+  return rg_ir_node_at(f->g, number)->op != NULL ? take_in(f, number, RG_OP_ADD, 2) : RG_OK;
+}
+
+static rg_status visit_all(finding *f)
+{
+  const int32_t *order;
+  int32_t n;
+  rg_status status = RG_OK;
+
+  RG_TRY(rg_ir_order(f->g, &order, NULL, &n));
+  int32_t *each = rg_host_alloc((size_t)n * sizeof(*each));
+
+  if (each == NULL) {
+    return rg_fail(RG_ENOMEM, "graph: no memory to look for pieces");
+  }
+  for (int32_t i = 0; i < n; i++) {
+    each[i] = order[i];
+  }
+  for (int32_t i = 0; i < n && status == RG_OK; i++) {
+    status = visit(f, each[i]);
+  }
+  rg_host_free(each);
+  return status;
+}
+
+rg_status rg_pass_recover(rg_graph *g)
+{
+  rg_merge m;
+  finding f = { .g = g, .m = &m };
+  rg_status status = rg_merge_begin(&m, g);
+
+  status = status == RG_OK ? visit_all(&f) : status;
+  rg_merge_release(&m);
+  return status;
+}
