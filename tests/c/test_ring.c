@@ -554,70 +554,8 @@ static void test_paths(void)
   rg_tensor_release(x);
 }
 
-/* Times are on the host's clock, wherever they come from. */
-static void test_time(void)
-{
-  enum { WAIT_NS = 5000000, NEAR_NS = 2000 };
-  rg_happening e[2];
-  int32_t reader = opened(1 << RG_EVENT_ALLOC, 0, 100);
-  int64_t at = 0;
-  int64_t before = rg_clock_ns();
-
-  rg_ring_moment(RG_EVENT_ALLOC, RG_CPU, "first", 1, NULL);
-  while (rg_clock_ns() < before + WAIT_NS) {
-  }
-  int64_t between = rg_clock_ns();
-
-  rg_ring_moment(RG_EVENT_ALLOC, RG_CPU, "second", 2, NULL);
-  int64_t after = rg_clock_ns();
-
-  for (int i = 0; i < 2; i++) {
-    is_status(rg_reader_next(reader, &at, &e[i]), RG_OK, "an event");
-  }
-  ok(e[0].begin_ns > before - NEAR_NS && e[0].end_ns >= e[0].begin_ns, "the first is where it was");
-  ok(e[0].end_ns < between && e[1].begin_ns > between - NEAR_NS, "the second is behind the wait");
-  ok(e[1].end_ns < after + NEAR_NS, "and has an end");
-  rg_happening again = { 0 };
-
-  at = 0;
-  is_status(rg_reader_next(reader, &at, &again), RG_OK, "it again");
-  is_int(again.begin_ns, e[0].begin_ns, "who reads it twice reads the same");
-  rg_reader_close(reader);
-}
-
-/* What began many chunks ago ends, in memory that was there before and in memory that was not. */
-static void test_long_ring(void)
-{
-  enum { MANY = 60000 };
-  rg_happening e = { 0 };
-  rg_happening range = { 0 };
-  rg_place before;
-  int64_t at = 0;
-  int32_t reader = opened(1 << RG_EVENT_ALLOC | 1 << RG_EVENT_RANGE, 0, 1 << 20);
-
-  rg_reader_reserve(reader, 5000);
-  rg_reader_reserve(reader, 0);
-  rg_reader_reserve(-1, 5000);
-  int64_t serial = rg_ring_serial();
-  int64_t begun = rg_range_begin_named(rg_range_name("long"), 0, &before);
-
-  is_int(begun, serial, "the serial that was told");
-  for (int i = 0; i < MANY; i++) {
-    rg_ring_moment(RG_EVENT_ALLOC, RG_CPU, "alloc", i, NULL);
-  }
-  rg_range_end(begun, &before);
-  is_status(rg_reader_next(reader, &at, &range), RG_OK, "the range");
-  is_int(read_all(reader, &e), MANY + 1, "nothing is lost");
-  ok(e.bytes == MANY - 1 && e.parent == begun, "the last one is in the range");
-  ok(strcmp(range.name, "long") == 0 && range.end_ns >= e.end_ns, "which ends behind it");
-  ok(rg_range_name(NULL) == NULL, "nothing has no name");
-  rg_reader_close(reader);
-}
-
 int main(void)
 {
-  test_time();
-  test_long_ring();
   test_hearing();
   test_fresh();
   test_first_range();

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** When the events of a ring were, by the host's clock; and rings that become long.
+*/
+#include <string.h>
+
+#include "tap.h"
+#include "op/op.h"
+
+static int32_t opened(int32_t kinds, int32_t how, int64_t capacity)
+{
+  int32_t reader = -1;
+
+  is_status(rg_reader_open(kinds, how, capacity, &reader), RG_OK, "a reader");
+  return reader;
+}
+
+/* How many events a reader has, and the last of them. */
+static int64_t read_all(int32_t reader, rg_happening *last)
+{
+  rg_happening event;
+  int64_t at = 0;
+  int64_t n = 0;
+
+  while (rg_reader_next(reader, &at, &event) == RG_OK && event.name != NULL) {
+    *last = event;
+    n++;
+  }
+  return n;
+}
+
+/* Times are on the host's clock, wherever they come from. */
+static void test_time(void)
+{
+  enum { WAIT_NS = 5000000, NEAR_NS = 2000 };
+  rg_happening e[2];
+  int32_t reader = opened(1 << RG_EVENT_ALLOC, 0, 100);
+  int64_t at = 0;
+  int64_t before = rg_clock_ns();
+
+  rg_ring_moment(RG_EVENT_ALLOC, RG_CPU, "first", 1, NULL);
+  while (rg_clock_ns() < before + WAIT_NS) {
+  }
+  int64_t between = rg_clock_ns();
+
+  rg_ring_moment(RG_EVENT_ALLOC, RG_CPU, "second", 2, NULL);
+  int64_t after = rg_clock_ns();
+
+  for (int i = 0; i < 2; i++) {
+    is_status(rg_reader_next(reader, &at, &e[i]), RG_OK, "an event");
+  }
+  ok(e[0].begin_ns > before - NEAR_NS && e[0].end_ns >= e[0].begin_ns, "the first is where it was");
+  ok(e[0].end_ns < between && e[1].begin_ns > between - NEAR_NS, "the second is behind the wait");
+  ok(e[1].end_ns < after + NEAR_NS, "and has an end");
+  rg_happening again = { 0 };
+
+  at = 0;
+  is_status(rg_reader_next(reader, &at, &again), RG_OK, "it again");
+  is_int(again.begin_ns, e[0].begin_ns, "who reads it twice reads the same");
+  rg_reader_close(reader);
+}
+
+/* What began many chunks ago ends, in memory that was there before and in memory that was not. */
+static void test_long_ring(void)
+{
+  enum { MANY = 60000 };
+  rg_happening e = { 0 };
+  rg_happening range = { 0 };
+  rg_place before;
+  int64_t at = 0;
+  int32_t reader = opened(1 << RG_EVENT_ALLOC | 1 << RG_EVENT_RANGE, 0, 1 << 20);
+
+  rg_reader_reserve(reader, 5000);
+  rg_reader_reserve(reader, 0);
+  rg_reader_reserve(-1, 5000);
+  int64_t serial = rg_ring_serial();
+  int64_t begun = rg_range_begin_named(rg_range_name("long"), 0, &before);
+
+  is_int(begun, serial, "the serial that was told");
+  for (int i = 0; i < MANY; i++) {
+    rg_ring_moment(RG_EVENT_ALLOC, RG_CPU, "alloc", i, NULL);
+  }
+  rg_range_end(begun, &before);
+  is_status(rg_reader_next(reader, &at, &range), RG_OK, "the range");
+  is_int(read_all(reader, &e), MANY + 1, "nothing is lost");
+  ok(e.bytes == MANY - 1 && e.parent == begun, "the last one is in the range");
+  ok(strcmp(range.name, "long") == 0 && range.end_ns >= e.end_ns, "which ends behind it");
+  ok(rg_range_name(NULL) == NULL, "nothing has no name");
+  rg_reader_close(reader);
+}
+
+int main(void)
+{
+  test_time();
+  test_long_ring();
+  return done();
+}
