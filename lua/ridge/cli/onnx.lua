@@ -23,7 +23,7 @@ Inputs that are real numbers are normal draws, others are 0. A size that the fil
 unless --size names it.
 
     ridge onnx show net.onnx
-    ridge onnx run net.onnx --size batch=8 --times 50
+    ridge onnx run net.onnx --size N=8 --times 50
     ridge onnx optimize net.onnx -o small.onnx
     ridge onnx diff net.onnx small.onnx
     ridge onnx bench net.onnx -- --batches 1,8 --threads 1,2

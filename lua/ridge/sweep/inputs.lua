@@ -51,7 +51,10 @@ local function walk(value, path, depth, seen, out)
   elseif type(value) == 'table' and depth < DEPTH and not seen[value] then
     seen[value] = true
     for _, key in ipairs(sorted_keys(value)) do
-      walk(rawget(value, key), path .. '.' .. tostring(key), depth + 1, seen, out)
+      -- results of a graph's plan hold nothing before its first run
+      if not (key == 'results' and rawget(value, 'emitted')) then
+        walk(rawget(value, key), path .. '.' .. tostring(key), depth + 1, seen, out)
+      end
     end
   end
 end

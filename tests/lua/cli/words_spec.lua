@@ -58,6 +58,7 @@ local SMALLER = {
   { '{1024,4096}', '{64,64}' }, { '{1024,512}', '{64,64}' }, { '{784,512,10}', '{16,10}' },
   { '{1024,512,T,R}', '{64,64,T,R}' }, { 'batch=1..256*2', 'batch=2' },
   { '^(ridge bench .*)', '%1 --quick --no-calibrate' },
+  { '^(ridge onnx bench .*)', '%1 --quick --no-calibrate' },
   { 'R=16..64*2 ', 'R=2,4 ' }, { '--memory 2GB', '--memory 4MB' },
   { '--kind throughput', '%0 --max 2' }, { '--seconds 5', '--seconds 0.1' },
   { '4711', '3' }, { 'replay 17', 'replay 1' }, { 'landscape --quick', 'landscape --smoke' },
@@ -77,6 +78,8 @@ local NOT_RUN = {
   ['ridge calibrate --threads 1,2'] = 'two minutes',
   ['ridge calibrate --device cuda:0'] = 'needs a GPU',
   ['ridge trust --minutes 5 -o trust.png'] = 'five minutes',
+  ["ridge ab net.onnx --program 'python3 scripts/peers/ort_worker.py net.onnx'"] =
+    'needs ONNX Runtime; onnx_change_spec has another program',
   ['ridge replot'] = 'only named there; the help has it with its words',
   ['ridge db info|check|backup|migrate'] = 'four commands in one; stored_spec runs each',
 }
@@ -153,6 +156,12 @@ describe('what can be typed', function()
     write(stored .. '/widths.lua', recipe)
     write(stored .. '/mlp.lua', MLP)
     write(stored .. '/train.lua', TRAIN)
+    local ridge = require 'ridge'
+    local net = ridge.nn.Sequential(ridge.nn.Linear(4, 3), ridge.nn.ReLU()):eval()
+    for _, name in ipairs { 'net', 'small' } do
+      ridge.onnx.export(net, ('%s/%s.onnx'):format(stored, name), { x = ridge.ones(2, 4),
+        dynamic = { input = { 'N' } } })
+    end
     assert.equal(0, os.execute(('cd %s && mkdir results && ln -s "$OLDPWD/recipes" .')
       :format(stored)))
     local text = check('ridge widths.lua', stored)
@@ -263,7 +272,7 @@ describe('what can be typed', function()
   it('at the prompt', function()
     local lines = {}
     for line in block_with('>> x = '):gmatch '>> ([^\n]+)' do lines[#lines + 1] = line end
-    assert.equal(13, #lines)
+    assert.equal(16, #lines)
     assert.matches('ridge%.capture%(', prompt(lines))
   end)
 

@@ -258,6 +258,16 @@ describe('the points of a space', function()
 end)
 
 describe('the checksum of what a setup made', function()
+  it("looks at no results of a graph's plan, which hold nothing before its first run", function()
+    local x = ridge.ones(3)
+    local graph = ridge.graph(function(a) return a + 1 end, x)
+    local before, after = graph:plan(), graph:plan()
+    after()
+    assert.equal(inputs.checksum { plan = before }, inputs.checksum { plan = after })
+    assert.are_not.equal(inputs.checksum { x, plan = before }, inputs.checksum { x * 2,
+      plan = before })
+  end)
+
   it('looks four tables deep, at 64 tensors, at numbers before names', function()
     local function deep(n, x)
       local t = x
