@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "driver.h"
 #include "tap.h"
 #include "op/op.h"
 #include "tensor/tensor.h"
@@ -37,12 +38,6 @@ static rg_status take(int32_t device, int64_t bytes, void **out)
   RG_TRY(lost(device));
   *out = aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256));
   return *out != NULL ? RG_OK : rg_fail(RG_ENOMEM, "device %d", device);
-}
-
-static void give(int32_t device, void *data)
-{
-  (void)device;
-  free(data);
 }
 
 static rg_status pin(int64_t bytes, void **out)
@@ -85,12 +80,6 @@ static rg_status mark_new(int32_t device, void **mark)
   return RG_OK;
 }
 
-static void mark_free(int32_t device, void *mark)
-{
-  (void)device;
-  free(mark);
-}
-
 static rg_status mark_set(int32_t device, void *mark)
 {
   static char n_set;
@@ -123,7 +112,7 @@ static rg_status mark_between(int32_t device, void *from, void *to, double *ns)
 }
 
 static const rg_driver driver = { .take = take,
-                                  .give = give,
+                                  .give = host_give,
                                   .lost = lost,
                                   .pin = pin,
                                   .unpin = free,
@@ -132,7 +121,7 @@ static const rg_driver driver = { .take = take,
                                   .enter = enter,
                                   .join = join,
                                   .mark_new = mark_new,
-                                  .mark_free = mark_free,
+                                  .mark_free = host_mark_free,
                                   .mark_set = mark_set,
                                   .mark_follow = mark_follow,
                                   .mark_wait = mark_wait,

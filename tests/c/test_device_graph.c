@@ -14,6 +14,7 @@
 #include "ridge/graph.h"
 #include "ridge/ir.h"
 #include "ridge/ring.h"
+#include "driver.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
@@ -47,18 +48,6 @@ static rg_status take(int32_t device, int64_t bytes, void **out)
   return *out != NULL ? RG_OK : rg_fail(RG_ENOMEM, "no memory");
 }
 
-static void give(int32_t device, void *data)
-{
-  (void)device;
-  free(data);
-}
-
-static rg_status lost(int32_t device)
-{
-  (void)device;
-  return RG_OK;
-}
-
 static rg_status copy(int32_t to_device, void *to, int32_t from_device, const void *from,
                       int64_t bytes, bool behind)
 {
@@ -68,12 +57,6 @@ static rg_status copy(int32_t to_device, void *to, int32_t from_device, const vo
     memcpy(copied, from, (size_t)rg_min_i64(bytes, sizeof(copied)));
     tell(behind ? "copy" : "copy and wait");
   }
-  return RG_OK;
-}
-
-static rg_status wait(int32_t device)
-{
-  (void)device;
   return RG_OK;
 }
 
@@ -87,34 +70,6 @@ static void enter(int32_t device, int32_t stream)
     tell(stream == 0 ? "enter 0" : "enter 1");
   }
   now = stream;
-}
-
-static rg_status join(int32_t device, int32_t to, uint32_t streams)
-{
-  (void)device;
-  (void)to;
-  (void)streams;
-  return RG_OK;
-}
-
-static rg_status mark_new(int32_t device, void **mark)
-{
-  (void)device;
-  *mark = calloc(1, 1);
-  return RG_OK;
-}
-
-static void mark_free(int32_t device, void *mark)
-{
-  (void)device;
-  free(mark);
-}
-
-static rg_status mark_done(int32_t device, void *mark)
-{
-  (void)device;
-  (void)mark;
-  return RG_OK;
 }
 
 static rg_status mark_between(int32_t device, void *from, void *to, double *ns)
@@ -169,17 +124,17 @@ static void named(const char *name)
 }
 
 static const rg_driver driver = { .take = take,
-                                  .give = give,
-                                  .lost = lost,
+                                  .give = host_give,
+                                  .lost = host_done,
                                   .copy = copy,
-                                  .wait = wait,
+                                  .wait = host_done,
                                   .enter = enter,
-                                  .join = join,
+                                  .join = host_join,
                                   .named = named,
-                                  .mark_new = mark_new,
-                                  .mark_free = mark_free,
-                                  .mark_set = mark_done,
-                                  .mark_wait = mark_done,
+                                  .mark_new = host_mark_new,
+                                  .mark_free = host_mark_free,
+                                  .mark_set = host_mark,
+                                  .mark_wait = host_mark,
                                   .mark_between = mark_between,
                                   .graph_begin = graph_begin,
                                   .graph_end = graph_end,

@@ -5,6 +5,7 @@
 */
 #include "op/op.h"
 #include "ridge.h"
+#include "driver.h"
 #include "tap.h"
 
 enum { DEVICE = 3, ROWS = 3, COLS = 5 };
@@ -16,36 +17,7 @@ static void must(rg_status status)
   }
 }
 
-static rg_status take(int32_t device, int64_t bytes, void **out)
-{
-  (void)device;
-  *out = aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256));
-  return *out != NULL ? RG_OK : rg_fail(RG_ENOMEM, "no memory");
-}
-
-static void give(int32_t device, void *data)
-{
-  (void)device;
-  free(data);
-}
-
-static rg_status lost(int32_t device)
-{
-  (void)device;
-  return RG_OK;
-}
-
-static rg_status copy(int32_t to_device, void *to, int32_t from_device, const void *from,
-                      int64_t bytes, bool behind)
-{
-  (void)to_device;
-  (void)from_device;
-  (void)behind;
-  memcpy(to, from, (size_t)bytes);
-  return RG_OK;
-}
-
-static const rg_driver driver = { .take = take, .give = give, .lost = lost, .copy = copy };
+static const rg_driver driver = { .take = host_take, .give = host_give, .lost = host_done, .copy = host_copy };
 
 /* Rows 1 and 2 of columns 1 to 3, with one number of the storage that is not finite. */
 static void test_each(int32_t device, int32_t dtype, double number)

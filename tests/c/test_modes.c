@@ -46,39 +46,6 @@ static rg_status k_any(const rg_call *call, rg_tensor *const *out, rg_frame *fra
   return fails ? rg_fail(RG_EDEVICE, "the kernel fails") : RG_OK;
 }
 
-static rg_status take(int32_t device, int64_t bytes, void **out)
-{
-  (void)device;
-  *out = aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256));
-  return *out != NULL ? RG_OK : rg_fail(RG_ENOMEM, "no memory");
-}
-
-static void give(int32_t device, void *data)
-{
-  (void)device;
-  free(data);
-}
-
-static rg_status fine(int32_t device)
-{
-  (void)device;
-  return RG_OK;
-}
-
-static void enter(int32_t device, int32_t stream)
-{
-  (void)device;
-  (void)stream;
-}
-
-static rg_status join(int32_t device, int32_t to, uint32_t streams)
-{
-  (void)device;
-  (void)to;
-  (void)streams;
-  return RG_OK;
-}
-
 static rg_status graph_end(int32_t device, void **graph)
 {
   (void)device;
@@ -99,13 +66,13 @@ static void graph_free(int32_t device, void *graph)
   free(graph);
 }
 
-static const rg_driver driver = { .take = take,
-                                  .give = give,
-                                  .lost = fine,
-                                  .wait = fine,
-                                  .enter = enter,
-                                  .join = join,
-                                  .graph_begin = fine,
+static const rg_driver driver = { .take = host_take,
+                                  .give = host_give,
+                                  .lost = host_done,
+                                  .wait = host_done,
+                                  .enter = host_enter,
+                                  .join = host_join,
+                                  .graph_begin = host_done,
                                   .graph_end = graph_end,
                                   .graph_run = graph_run,
                                   .graph_free = graph_free };

@@ -9,6 +9,7 @@
 #include "op/list.h"
 #include "op/op.h"
 #include "ridge/graph.h"
+#include "driver.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
@@ -23,78 +24,12 @@ static void tell(const char *what, int32_t a, uint32_t b)
   snprintf(told + used, sizeof(told) - used, "%s %d %u;", what, a, b);
 }
 
-static rg_status take(int32_t device, int64_t bytes, void **out)
-{
-  (void)device;
-  *out = aligned_alloc(256, (size_t)((bytes + 255) / 256 * 256));
-  return *out != NULL ? RG_OK : rg_fail(RG_ENOMEM, "no memory");
-}
-
-static void give(int32_t device, void *data)
-{
-  (void)device;
-  free(data);
-}
-
-static rg_status lost(int32_t device)
-{
-  (void)device;
-  return RG_OK;
-}
-
-static rg_status pin(int64_t bytes, void **out)
-{
-  return take(DEVICE, bytes, out);
-}
-
-static rg_status copy(int32_t to_device, void *to, int32_t from_device, const void *from,
-                      int64_t bytes, bool behind)
-{
-  (void)to_device;
-  (void)from_device;
-  (void)behind;
-  memcpy(to, from, (size_t)bytes);
-  return RG_OK;
-}
-
-static rg_status wait(int32_t device)
-{
-  (void)device;
-  return RG_OK;
-}
-
-static void enter(int32_t device, int32_t stream)
-{
-  (void)device;
-  (void)stream;
-}
-
 static bool joins_fail;
 
 static rg_status join(int32_t device, int32_t to, uint32_t streams)
 {
   tell(device == DEVICE ? "join" : "join_another", to, streams);
   return joins_fail ? rg_fail(RG_EDEVICE, "streams cannot be joined") : RG_OK;
-}
-
-static rg_status mark_new(int32_t device, void **mark)
-{
-  (void)device;
-  *mark = calloc(1, 1);
-  return RG_OK;
-}
-
-static void mark_free(int32_t device, void *mark)
-{
-  (void)device;
-  free(mark);
-}
-
-static rg_status mark(int32_t device, void *mark)
-{
-  (void)device;
-  (void)mark;
-  return RG_OK;
 }
 
 static rg_status mark_wait(int32_t device, void *mark)
@@ -110,19 +45,19 @@ static rg_status graph_begin(int32_t device)
   return rg_fail(RG_ENOSUP, "steps go one by one");
 }
 
-static const rg_driver driver = { .take = take,
-                                  .give = give,
-                                  .lost = lost,
-                                  .pin = pin,
+static const rg_driver driver = { .take = host_take,
+                                  .give = host_give,
+                                  .lost = host_done,
+                                  .pin = host_pin,
                                   .unpin = free,
-                                  .copy = copy,
-                                  .wait = wait,
-                                  .enter = enter,
+                                  .copy = host_copy,
+                                  .wait = host_done,
+                                  .enter = host_enter,
                                   .join = join,
-                                  .mark_new = mark_new,
-                                  .mark_free = mark_free,
-                                  .mark_set = mark,
-                                  .mark_follow = mark,
+                                  .mark_new = host_mark_new,
+                                  .mark_free = host_mark_free,
+                                  .mark_set = host_mark,
+                                  .mark_follow = host_mark,
                                   .mark_wait = mark_wait,
                                   .graph_begin = graph_begin };
 

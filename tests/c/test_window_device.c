@@ -10,6 +10,7 @@
 #include "op/list.h"
 #include "op/op.h"
 #include "ridge/graph.h"
+#include "driver.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
@@ -45,12 +46,6 @@ static void give(int32_t device, void *data)
   (void)device;
   n_taken--;
   free(data);
-}
-
-static rg_status lost(int32_t device)
-{
-  (void)device;
-  return RG_OK;
 }
 
 static rg_status copy(int32_t to_device, void *to, int32_t from_device, const void *from,
@@ -93,14 +88,6 @@ static void enter(int32_t device, int32_t stream)
   tell("enter", stream);
 }
 
-static rg_status join(int32_t device, int32_t to, uint32_t streams)
-{
-  (void)device;
-  (void)to;
-  (void)streams;
-  return RG_OK;
-}
-
 static rg_status mark_new(int32_t device, void **mark)
 {
   (void)device;
@@ -120,13 +107,6 @@ static rg_status mark_set(int32_t device, void *mark)
 {
   (void)device;
   tell("mark", *(int32_t *)mark);
-  return RG_OK;
-}
-
-static rg_status mark_done(int32_t device, void *mark)
-{
-  (void)device;
-  (void)mark;
   return RG_OK;
 }
 
@@ -164,31 +144,25 @@ static rg_status graph_run(int32_t device, void *graph)
   return RG_OK;
 }
 
-static void graph_free(int32_t device, void *graph)
-{
-  (void)device;
-  (void)graph;
-}
-
 static const rg_driver driver = { .take = take,
                                   .give = give,
-                                  .lost = lost,
+                                  .lost = host_done,
                                   .copy = copy,
                                   .wait = wait,
                                   .facts = facts,
                                   .state = state,
                                   .enter = enter,
-                                  .join = join,
+                                  .join = host_join,
                                   .mark_new = mark_new,
                                   .mark_free = mark_free,
                                   .mark_set = mark_set,
-                                  .mark_follow = mark_done,
-                                  .mark_wait = mark_done,
+                                  .mark_follow = host_mark,
+                                  .mark_wait = host_mark,
                                   .mark_between = mark_between,
                                   .graph_begin = graph_begin,
                                   .graph_end = graph_end,
                                   .graph_run = graph_run,
-                                  .graph_free = graph_free };
+                                  .graph_free = host_graph_free };
 
 static rg_status k_any(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
