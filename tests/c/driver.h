@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** What a driver does whose device is the host's own memory and which has done everything at once: for
-** tests that look at something else of it.
+** What a driver does whose device is the host's own memory and which has done everything at once,
+** for tests that look at something else of it.
 */
 #ifndef RIDGE_TESTS_DRIVER_H
 #define RIDGE_TESTS_DRIVER_H

@@ -17,7 +17,9 @@ static void must(rg_status status)
   }
 }
 
-static const rg_driver driver = { .take = host_take, .give = host_give, .lost = host_done, .copy = host_copy };
+static const rg_driver driver = {
+  .take = host_take, .give = host_give, .lost = host_done, .copy = host_copy
+};
 
 /* Rows 1 and 2 of columns 1 to 3, with one number of the storage that is not finite. */
 static void test_each(int32_t device, int32_t dtype, double number)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver.h"
 #include "graph/json.h"
 #include "graph/plan.h"
 #include "pass.h"
