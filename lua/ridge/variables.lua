@@ -41,6 +41,7 @@ local READ = {
   { 'TERM_PROGRAM', 'the terminal, for pictures' },
   { 'KITTY_WINDOW_ID', 'the terminal, for pictures' },
   { 'TMUX', 'no pictures: it would swallow them' },
+  { 'PATH', 'where ridge.measure.external looks for a program' },
   { 'VISUAL', 'the editor of %edit' },
   { 'EDITOR', 'the editor of %edit, where VISUAL is not set' },
   { 'HOME', HOME },

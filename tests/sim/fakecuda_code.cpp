@@ -60,13 +60,16 @@ static inline float __uint_as_float(unsigned b) { float x; __builtin_memcpy(&x, 
 static inline unsigned __float_as_uint(float x) { unsigned b; __builtin_memcpy(&b, &x, 4); return b; }
 #define ONE(name) static inline float name(float x) { return __builtin_##name##f(x); }
 ONE(fabs) ONE(floor) ONE(ceil) ONE(rint) ONE(sqrt) ONE(exp) ONE(log) ONE(log1p) ONE(sin) ONE(cos)
-ONE(tanh) ONE(erf)
+ONE(tanh) ONE(erf) ONE(trunc) ONE(exp2) ONE(expm1) ONE(log2) ONE(tan) ONE(asin) ONE(acos) ONE(atan)
+ONE(sinh) ONE(cosh) ONE(asinh) ONE(acosh) ONE(atanh)
 #undef ONE
 static inline float exp2_of(float x) { return x < -126.0f ? 0.0f : __builtin_exp2f(x); }
 static inline float reciprocal_of(float x) { return 1.0f / x; }
 static inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 static inline float copysignf(float x, float y) { return __builtin_copysignf(x, y); }
 static inline float pow(float x, float y) { return __builtin_powf(x, y); }
+static inline float atan2(float x, float y) { return __builtin_atan2f(x, y); }
+static inline float fmod(float x, float y) { return __builtin_fmodf(x, y); }
 )";
 
 static float of_f16(unsigned short bits)

@@ -267,6 +267,9 @@ end
 ---@param ... any its arguments
 ---@return table self
 function Writer:together(f, ...)
+  if not blame.callable(f) then
+    blame.raise('together: a function is expected, got ' .. blame.show(f), 'EARG')
+  end
   local buffer = self.options.buffer
   self.options.buffer = math.huge
   local ok, err = pcall(f, ...)

@@ -101,6 +101,7 @@ local function of_point(point, protocol, around)
       settle_calls = point.settle_calls, cores = point.own_cpu / 2000, first_ns = 900,
       warm_spread = point.warm.spread, samples = point.samples, at = point.at, mark = point.mark,
       t0_ns = 7e9, cache = 'warm', thresholds = 'fixed',
+      work = { flops = point.work.flops, bytes = point.work.bytes },
       clock = point.clock and 'its own' or 'the clock' } do
     out[key] = value
   end
