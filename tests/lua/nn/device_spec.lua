@@ -40,6 +40,8 @@ local CASES = {
     5 },
   Residual = { function() return nn.Residual(nn.Linear(5, 5, { seed = 1 })) end, 3, 5 },
   Conv2d = { function() return nn.Conv2d(2, 3, 3, { seed = 1, padding = 1 }) end, 2, 2, 5, 4 },
+  ConvTranspose2d = { function() return nn.ConvTranspose2d(2, 3, 3, { seed = 1, stride = 2 }) end,
+    2, 2, 5, 4 },
   MaxPool2d = { function() return nn.MaxPool2d(2) end, 2, 2, 4, 6 },
   AvgPool2d = { function() return nn.AvgPool2d(2) end, 2, 2, 4, 6 },
   Flatten = { function() return nn.Flatten() end, 2, 2, 3 },
