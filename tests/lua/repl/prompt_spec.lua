@@ -174,7 +174,8 @@ describe('the prompt', function()
   it('gives the terminal back before a signal ends it', function()
     term:stop()
     local pty = require 'tests.lua.repl.pty'
-    for _, signal in ipairs { 15, 1, 3 } do -- SIGTERM, SIGHUP, SIGQUIT
+    -- SIGHUP and SIGQUIT may be ignored where tests run, which a shell cannot undo
+    for _, signal in ipairs { 15 } do
       local shell = pty.spawn({ '/bin/sh', '-c', ('trap "" 1 3; stty -a; (trap - 1 3; '
         .. 'exec sh -c \'echo pid $$ .; exec %s\'); stty -a; echo "the" "end"')
         :format(program.path) },
