@@ -22,13 +22,16 @@ function M.open(m)
   return names
 end
 
-local function check_sizes(m, sizes)
+--- Raise where a size is named that the file does not leave open.
+---@param m table of ridge.onnx.load
+---@param sizes table<string, integer>
+function M.check(m, sizes)
   local names = M.open(m)
   local known = {}
   for _, name in ipairs(names) do known[name] = true end
   for name in pairs(sizes) do
     if not known[name] then
-      blame.raise(('%s leaves no size %s open%s; it leaves %s'):format(m.path or 'the file',
+      blame.raise(('%s leaves no size %s open%s; it leaves %s'):format(m.what,
         blame.show(name), near.hint(name, names),
         #names > 0 and table.concat(names, ', ') or 'none'), 'EARG')
     end
@@ -44,14 +47,15 @@ end
 function M.inputs(m, sizes, seed)
   local ridge = require 'ridge'
   local generator, list = ridge.generator(seed or 0), {}
-  check_sizes(m, sizes or {})
+  M.check(m, sizes or {})
   for i, input in ipairs(m.inputs) do
     local shape = {}
     for axis, size in ipairs(input.shape or {}) do
       shape[axis] = type(size) == 'number' and size or sizes and sizes[size] or 1
     end
     if dtype.kind[input.type] == 'float' then
-      list[i] = ridge.randn(shape, { generator = generator }):to(input.type)
+      list[i] = ridge.randn(shape, { generator = generator })
+        :to(m.float_type or input.type)
     else
       list[i] = ridge.zeros(shape, { dtype = input.type })
     end

@@ -61,7 +61,7 @@ end
 ---@param list number[]
 ---@return string name
 function E:ints(list)
-  local key = 'i64 ' .. table.concat(list, ',')
+  local key = 'list ' .. table.concat(list, ',') -- of one number is no number
   if not self.lists[key] then
     local x = #list > 0 and make.tensor(list, { dtype = 'i64' }) or make.empty(0, { dtype = 'i64' })
     self.lists[key] = self:weight('ints.' .. table.concat(list, '_'):gsub('%-', 'm'):sub(1, 40), x)
@@ -74,7 +74,7 @@ end
 ---@param dtype string
 ---@return string name
 function E:number(value, dtype)
-  local key = ('%s %.17g'):format(dtype, value)
+  local key = ('number %s %.17g'):format(dtype, value)
   if not self.lists[key] then
     self.lists[key] = self:weight('number.' .. ('%.6g'):format(value):gsub('[^%w.]', '_'),
       make.full(value, { dtype = dtype }))
@@ -95,7 +95,7 @@ end
 ---@param f fun(x: Tensor): Tensor
 ---@return string name
 function E:derived(name, how, f)
-  local key = name .. ' ' .. how
+  local key = 'weight ' .. name .. ' ' .. how
   if not self.lists[key] then self.lists[key] = self:weight(name .. how, f(self.constant[name])) end
   return self.lists[key]
 end
@@ -298,8 +298,9 @@ function M.model(source, opts)
     local value, x = by_number[i], opts.xs[i]
     e.taken[name] = true
     if value then e:is(value, name) end
-    e.graph.inputs[i] = { name = name, type = x.dtype,
-      shape = value and e.sizes:names(value) or x:size() }
+    local shape = value and e.sizes:names(value) or x:size()
+    for axis, open in pairs(value and {} or e.sizes:open(i)) do shape[axis] = open end
+    e.graph.inputs[i] = { name = name, type = x.dtype, shape = shape }
   end
   local outputs = source:outputs()
   for i, output in ipairs(outputs) do

@@ -157,8 +157,10 @@ end
 function records.remainder(e, node, names)
   local x, y = operands(e, node, names, node.outputs[1].dtype)
   if not is_float(node.outputs[1].dtype) then return e:node('Mod', { x, y }) end
-  local times = e:node('Floor', { e:node('Div', { x, y }) })
-  return e:node('Sub', { x, e:node('Mul', { y, times }) })
+  local rest = e:node('Mod', { x, y }, { fmod = 1 })
+  local signs = e:node('Mul', { e:node('Sign', { rest }), e:node('Sign', { y }) })
+  local other = e:node('Less', { signs, e:number(0, node.outputs[1].dtype) })
+  return e:node('Where', { other, e:node('Add', { rest, y }), rest })
 end
 
 function records.floor_divide(e, node, names)

@@ -232,10 +232,20 @@ function records.group_norm(e, node, names)
   local list, kind = same_type(e, node, names)
   local shape, groups = e:shape(node.inputs[1]), node.args.groups
   local channels = node.inputs[1].shape[2]
-  local flat = e:node('Reshape', { list[1], e:ints { 0, groups, -1 } })
+  local rest, follows = channels / groups, false
+  for i = 3, #shape do
+    follows = follows or type(shape[i]) == 'table'
+    rest = follows and -1 or rest * shape[i]
+  end
+  -- of no images -1 is no size
+  local flat = e:node('Reshape', { list[1], e:ints { 0, groups, rest } })
   local y = e:node('InstanceNormalization', { flat, or_full(e, '', groups, 1, kind),
     or_full(e, '', groups, 0, kind) }, { epsilon = node.args.eps })
-  y = shapes.reshape(e, y, { shape[1], groups }, shape)
+  if follows then
+    y = e:node('Reshape', { y, e:node('Shape', { list[1] }) })
+  else
+    y = shapes.reshape(e, y, { shape[1], groups }, shape)
+  end
   for i, op in ipairs { 'Mul', 'Add' } do
     local name = list[i + 1]
     if name and name ~= '' then

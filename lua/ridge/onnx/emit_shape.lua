@@ -16,7 +16,7 @@ local END = 2 ^ 53 -- of an axis, whatever its size
 -- A size that follows a dynamic axis, as a list of one number.
 local function size_of(e, size)
   if size.mixed then
-    e:refuse(e.at, 'a size follows two dynamic axes at once')
+    e:refuse(e.at, size.mixed)
   end
   local key = ('size %g %g %s'):format(size.a, size.b, size.name)
   if e.lists[key] then return e.lists[key] end
@@ -41,6 +41,12 @@ local function vector(e, list)
   return #parts == 1 and parts[1] or e:node('Concat', parts, { axis = 0 })
 end
 
+-- A tensor without elements: a 0 in a Reshape would be the size that the axis had.
+local function nothing(e, shape)
+  return e:node('ConstantOfShape', { vector(e, shape) }, { value = { name = '',
+    value = make.full(0, 1, { dtype = e.at.outputs[1].dtype }) } })
+end
+
 --- Write a Reshape that runs at every size of the dynamic axes: 0 keeps an axis of the input, -1 is
 --- what is left.
 ---@param e table
@@ -52,6 +58,7 @@ function M.reshape(e, x, from, to)
   local list, open = {}, 0
   for i, size in ipairs(to) do
     if type(size) ~= 'table' then
+      if size == 0 and from[i] ~= 0 then return nothing(e, to) end
       list[i] = size
     elseif from[i] and same(from[i], size) then
       list[i] = 0
@@ -114,8 +121,11 @@ end
 local function plus(x, y, times)
   times = times or 1
   if type(x) ~= 'table' and type(y) ~= 'table' then return x + times * y end
+  for _, size in ipairs { x, y } do
+    if type(size) == 'table' and size.mixed then return size end
+  end
   if type(x) == 'table' and type(y) == 'table' then
-    if x.mixed or y.mixed or x.name ~= y.name then return { mixed = true } end
+    if x.name ~= y.name then return { mixed = 'a size follows two dynamic axes at once' } end
     local a = x.a + times * y.a
     return a ~= 0 and { a = a, b = x.b + times * y.b, name = x.name } or x.b + times * y.b
   end

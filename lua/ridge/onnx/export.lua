@@ -48,7 +48,13 @@ local function example(x)
   if ref.is(x) then return { ref.need(x, WHAT) } end
   if type(x) ~= 'table' or #x == 0 then refuse 'x is a tensor, or a list of tensors' end
   local list = {}
-  for i, tensor in ipairs(x) do list[i] = ref.need(tensor, WHAT) end
+  local seen = {}
+  for i, tensor in ipairs(x) do
+    tensor = ref.need(tensor, WHAT)
+    local place = tostring(tensor._t)
+    list[i] = seen[place] and tensor:clone() or tensor -- a recording would take two for one
+    seen[place] = true
+  end
   return list
 end
 
@@ -85,8 +91,9 @@ local function axes_of(dynamic, inputs, outputs, xs)
         if type(name) ~= 'string' or type(axis) ~= 'number' then
           refuse('dynamic.%s is a list of names, one an axis', input)
         end
-        if axis < 1 or axis > x.ndim then
-          refuse('dynamic: %s has no axis %d (%s)', input, axis, x:describe())
+        if name == '' then refuse('dynamic.%s has an axis without a name', input) end
+        if axis < 1 or axis > x.ndim or axis % 1 ~= 0 then
+          refuse('dynamic: %s has no axis %g (%s)', input, axis, x:describe())
         end
         local place = { input = index[input], axis = axis }
         if not places[name] then
@@ -142,17 +149,25 @@ local function recordings(net, xs, order, places, optimize)
   for _, name in ipairs(order) do
     local first = places[name][1]
     base[name], where[name] = xs[first.input]:size(first.axis), first
-    local variants = {}
-    for _, size in ipairs(sizes.TRIED) do
-      if size ~= base[name] then
-        local other = at_size(xs, places[name], size)
-        variants[#variants + 1] = { size = size, graph = record(net, other, optimize) }
-        tried[#tried + 1] = other
+    local function variants(list)
+      local out, inputs = {}, {}
+      for _, size in ipairs(list) do
+        if size ~= base[name] then
+          inputs[#inputs + 1] = at_size(xs, places[name], size)
+          out[#out + 1] = { size = size, graph = record(net, inputs[#inputs], optimize) }
+        end
       end
+      for _, other in ipairs(inputs) do tried[#tried + 1] = other end
+      return out
     end
-    axes[#axes + 1] = { name = name, variants = variants }
+    local ok, list = pcall(variants, sizes.TRIED)
+    if not ok then -- an image of 2 rows is too small for most nets
+      if not blame.is_error(list) or list.code == 'EINTR' then error(list, 0) end
+      list = variants { 2 * base[name], 3 * base[name], 7 * base[name] }
+    end
+    axes[#axes + 1] = { name = name, variants = list }
   end
-  return graph, sizes.new(graph, axes, base, where), tried
+  return graph, sizes.new(graph, axes, base, where, places), tried
 end
 
 -- -- What came of it ----------------------------------------------------------------------------
@@ -205,11 +220,8 @@ function Result:print()
   print(tostring(self))
 end
 
-local function largest(x)
-  return x.count == 0 and 0 or x:to('f64'):abs():max():item()
-end
-
--- The largest difference of two lists of results, of the largest value.
+-- The largest difference of two lists of results, of the largest finite value. The same infinities,
+-- and nan in both, differ by nothing; another one is further than any bound.
 local function difference(a, b)
   local worst = 0
   for i, x in ipairs(a) do
@@ -217,11 +229,13 @@ local function difference(a, b)
       local y = b[i]
       x = x:to 'cpu'
       if not y or x:describe() ~= y:describe() then return math.huge end
-      local top = largest(x)
-      local d = largest(x:to 'f64' - y:to 'f64')
-      local share = d == 0 and 0 or d / math.max(top, 1e-300)
-      if share ~= share then share = math.huge end
-      worst = math.max(worst, share)
+      x, y = x:to 'f64', y:to 'f64'
+      local same = x:eq(y):logical_or(x:isnan():logical_and(y:isnan()))
+      local off = (x - y):abs():where(same:logical_not(), 0)
+      if off:isfinite():to('f64'):min():item() == 0 then return math.huge end
+      local d = off:max():item()
+      local top = x:abs():where(x:isfinite(), 0):max():item()
+      worst = math.max(worst, d == 0 and 0 or d / math.max(top, 1e-300))
     end
   end
   return worst
@@ -290,7 +304,8 @@ end
 --- Write a net in evaluation mode as an ONNX file, by what it computes for an example.
 ---
 --- A dynamic axis may have any size when the file is run: the net is recorded at sizes 2, 3 and 7
---- besides, and what follows the axis in all of them is written so that it does.
+--- besides, or at 2, 3 and 7 times the example's where it cannot be that small, and what follows
+--- the axis in all of them is written so that it does.
 ---@param net function|table a module, or a function of tensors
 ---@param path string
 ---@param opts table {x =, opset = 14, inputs = {'input'}, outputs = {'output'}, dynamic = {input =
@@ -315,6 +330,11 @@ function M.export(net, path, opts)
   local order, places = axes_of(opts.dynamic or {}, inputs, opts.outputs, xs)
   local graph, known, tried = recordings(net, xs, order, places, opts.optimize)
   local outputs = names_of(opts.outputs, #graph:outputs(), 'output')
+  for i, name in ipairs(inputs) do
+    for k, other in ipairs(outputs) do
+      if name == other then refuse('%s names input %d and output %d', blame.show(name), i, k) end
+    end
+  end
   local model = emit.model(graph, { opset = opts.opset, inputs = inputs, outputs = outputs,
     sizes = known, xs = xs, order = places })
   local written = file.write(path, model, { inline = opts.external }, WHAT)

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Records of weights alone, computed when a file is written.
 
+local concat = require('ridge.tensor.ops').concat
 local make = require('ridge.tensor.make').here
 local no_grad = require('ridge.tensor.grad').no_grad
 
@@ -33,6 +34,7 @@ COMPUTE.expand = function(args, x) return x:expand(args.shape) end
 COMPUTE.cast = function(args, x) return x:to(args.dtype) end
 COMPUTE.copy = function(_, x) return x end
 COMPUTE.detach = COMPUTE.copy
+COMPUTE.concat = function(args, ...) return concat({ ... }, args.axis) end
 COMPUTE.matmul = function(_, x, y) return x:matmul(y) end
 
 --- What a node makes of tensors; nil where it is left to the file.

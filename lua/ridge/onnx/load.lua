@@ -3,6 +3,7 @@
 
 local blame = require 'ridge.blame'
 local class = require 'ridge.nn'.class
+local draw = require 'ridge.onnx.draw'
 local dtype = require 'ridge.tensor.dtype'
 local file = require 'ridge.onnx.file'
 local no_grad = require('ridge.tensor.grad').no_grad
@@ -131,20 +132,43 @@ local function inputs_of(self, graph)
   return list
 end
 
+-- What the file says of an input, against what was given; a net of another type takes that.
+local function check(input, x, what, float)
+  ref.need(x, what)
+  if input.type == 'bool' and x.dtype == 'u8' then x = x:ne(0) end
+  local kind = float and dtype.kind[input.type] == 'float' and float or input.type
+  if dtype.kind[kind] and x.dtype ~= kind then
+    blame.raise(('%s: it is %s, got %s'):format(what, kind, x:describe()), 'EDTYPE')
+  end
+  local shape, sizes = input.shape, x.shape
+  local fits = not shape or #shape == #sizes
+  for axis = 1, fits and shape and #shape or 0 do
+    local size = shape[axis]
+    fits = fits and (type(size) ~= 'number' or size == sizes[axis])
+  end
+  if not fits then
+    local list = {}
+    for axis, size in ipairs(shape) do list[axis] = size and tostring(size) or '?' end
+    blame.raise(('%s: it is %s[%s], got %s'):format(what, kind or 'any', table.concat(list, ','),
+      x:describe()), 'ESHAPE')
+  end
+  return x
+end
+
 -- Given values are inputs of the file.
 local function values_of(self, graph, given)
-  local names, is_input = {}, {}
+  local names, by_name = {}, {}
   for i, input in ipairs(graph.inputs) do
-    names[i], is_input[input.name] = input.name, true
+    names[i], by_name[input.name] = input.name, input
   end
   for name, x in pairs(given or {}) do
-    if not is_input[name] then
+    if not by_name[name] then
       local near = blame.near(name, names)
       blame.raise(('onnx.load: values has %s, and the inputs are %s%s'):format(blame.show(name),
         table.concat(names, ', '), near and (" (did you mean '%s'?)"):format(near) or ''))
     end
-    self.values[name] = ref.need(x, 'onnx.load: values.' .. name)
-    self.fixed[name] = x
+    self.values[name] = check(by_name[name], x, 'onnx.load: values.' .. name)
+    self.fixed[name] = self.values[name]
   end
 end
 
@@ -169,29 +193,6 @@ function Model:init(model, what, given)
   self:eval()
 end
 
--- What the file says of an input, against what was given.
-local function check(self, input, x, i)
-  local what = ("%s: input %d, '%s'"):format(self.what, i, input.name)
-  ref.need(x, what)
-  if input.type == 'bool' and x.dtype == 'u8' then x = x:ne(0) end
-  if dtype.kind[input.type] and x.dtype ~= input.type then
-    blame.raise(('%s: it is %s, got %s'):format(what, input.type, x:describe()), 'EDTYPE')
-  end
-  local shape, sizes = input.shape, x.shape
-  local fits = not shape or #shape == #sizes
-  for axis = 1, fits and shape and #shape or 0 do
-    local size = shape[axis]
-    fits = fits and (type(size) ~= 'number' or size == sizes[axis])
-  end
-  if not fits then
-    local list = {}
-    for axis, size in ipairs(shape) do list[axis] = size and tostring(size) or '?' end
-    blame.raise(('%s: it is %s[%s], got %s'):format(what, input.type, table.concat(list, ','),
-      x:describe()), 'ESHAPE')
-  end
-  return x
-end
-
 local function run(self, env, known)
   walk.walk(self.nodes, env, known)
   local results = {}
@@ -199,18 +200,21 @@ local function run(self, env, known)
   return results
 end
 
---- Convert or move the module, constants with it (nn.Module:to).
+--- Convert or move the module, constants with it (nn.Module:to). What is of real numbers in the
+--- file is of the other type then: inputs, and what it makes of whole numbers.
 ---@param name string 'f32', 'bf16', 'cpu', 'cuda:0' ...
 ---@param made table|nil what was converted already
 ---@return table self
 function Model:to(name, made)
   local device = dtype.is_device(name)
   for key, x in pairs(self.fixed) do
-    if device or dtype.kind[x.dtype] == 'float' and x.dtype ~= 'f64' then
+    if device or dtype.kind[x.dtype] == 'float' and not self.asked[key] then
       self.fixed[key] = no_grad(x.to, x, name)
     end
   end
-  return Module.to(self, name, made)
+  Module.to(self, name, made)
+  if not device then self.float_type = name end
+  return self
 end
 
 --- Compute the file's outputs.
@@ -229,11 +233,16 @@ function Model:forward(...)
   for name, field in pairs(self.held) do env[name] = self[field] end
   for i, input in ipairs(self.inputs) do
     local x = select(i, ...)
-    if x ~= nil then x = check(self, input, x, i) end
+    if x ~= nil then
+      x = check(input, x, ("%s: input %d, '%s'"):format(self.what, i, input.name),
+        self.float_type)
+    end
     env[input.name] = x
     if self.read_inputs[i] then known[input.name] = true end
   end
-  for _, node in ipairs(self.nodes) do node.training = self.training end
+  for _, node in ipairs(self.nodes) do
+    node.training, node.float_type = self.training, self.float_type
+  end
   local ok, results = pcall(run, self, env, known)
   if not ok then error(placed(results), 0) end
   return unpack(results, 1, #self.outputs)
@@ -242,6 +251,7 @@ end
 -- Inputs of the shapes in the file.
 local function examples(self, sizes)
   local list = {}
+  draw.check(self, sizes)
   for i, input in ipairs(self.inputs) do
     local shape = {}
     for axis, size in ipairs(input.shape or {}) do
@@ -251,7 +261,8 @@ local function examples(self, sizes)
           .. 'the inputs themselves'):format(tostring(size or axis), input.name, size or 'N'))
       end
     end
-    list[i] = require('ridge').zeros(shape, { dtype = input.type })
+    list[i] = require('ridge').zeros(shape, { dtype = self.float_type
+      and dtype.kind[input.type] == 'float' and self.float_type or input.type })
   end
   return list
 end

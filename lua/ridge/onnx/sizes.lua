@@ -70,8 +70,10 @@ end
 
 -- -- Numbers --------------------------------------------------------------------------------------
 
--- A number from what it is at the base and in each variant.
-local function fit(self, base, of, about)
+-- A number from what it is at the base and in each variant; { mixed = why } where it follows two
+-- axes, or one on no line, as the size of what a stride leaves does: whoever has to write it
+-- refuses, and most never have to.
+local function fit(self, base, of)
   local found
   for _, axis in ipairs(self.axes) do
     local points = { { self.base[axis.name], base } }
@@ -82,7 +84,7 @@ local function fit(self, base, of, about)
       differs = differs or y ~= base
     end
     if differs then
-      if found then return { mixed = true } end
+      if found then return { mixed = 'a size follows two dynamic axes at once' } end
       local p, q = points[2], points[3]
       local a = (q[2] - p[2]) / (q[1] - p[1])
       local b = p[2] - a * p[1]
@@ -90,7 +92,8 @@ local function fit(self, base, of, about)
         if a * point[1] + b ~= point[2] then
           local list = {}
           for k, at in ipairs(points) do list[k] = ('%g at %d'):format(at[2], at[1]) end
-          refuse(about, 'a size follows %s on no line: %s', axis.name, table.concat(list, ', '))
+          return { mixed = ('a size follows %s on no line: %s'):format(axis.name,
+            table.concat(list, ', ')) }
         end
       end
       found = { a = a, b = b, name = axis.name }
@@ -99,8 +102,8 @@ local function fit(self, base, of, about)
   return found or base
 end
 
---- Sizes of a value: numbers, or { a =, b =, name = } for a * size + b; { mixed = true } where two
---- axes are in it.
+--- Sizes of a value: numbers, or { a =, b =, name = } for a * size + b; { mixed = why } where it is
+--- neither.
 ---@param value table of the graph
 ---@return table
 function Sizes:shape(value)
@@ -109,7 +112,7 @@ function Sizes:shape(value)
     out[i] = fit(self, size, function(v)
       local other = v.values[value.id]
       return other and other.shape[i] or size
-    end, value.producer)
+    end)
   end
   return out
 end
@@ -126,7 +129,7 @@ function Sizes:arg(node, key, i)
   end
   return fit(self, get(node), function(v)
     return v.nodes[node.id] and get(v.nodes[node.id]) or get(node)
-  end, node)
+  end)
 end
 
 --- Sizes of a value as a file has them: numbers, names, false where it says nothing.
@@ -163,15 +166,29 @@ function Sizes:place(name)
   return self.places[name]
 end
 
+--- The names of the axes of an input that nothing reads.
+---@param input number
+---@return table names by axis
+function Sizes:open(input)
+  local names = {}
+  for name, list in pairs(self.all) do
+    for _, place in ipairs(list) do
+      if place.input == input then names[place.axis] = name end
+    end
+  end
+  return names
+end
+
 --- Sizes of a graph and of the same net at other sizes.
 ---@param graph table
 ---@param axes table[] { name =, variants = { { size =, graph = } } }
 ---@param base table size in the graph by name
 ---@param places table { input =, axis = } by name
+---@param all table lists of such places by name
 ---@return table
-function M.new(graph, axes, base, places)
+function M.new(graph, axes, base, places, all)
   local self = setmetatable({ graph = graph, axes = axes, base = base, whole = {},
-    places = places }, Sizes)
+    places = places, all = all }, Sizes)
   for _, axis in ipairs(axes) do
     for _, variant in ipairs(axis.variants) do
       variant.name, variant.nodes, variant.values = axis.name, {}, {}

@@ -67,6 +67,7 @@ local function compute(n, env, known)
   local run = type(n.entry) == 'table' and n.entry.run or n.entry
   local list = arguments(n, env, known)
   if is_known(n, known) then
+    n.float_type = nil -- sizes keep their type: halves have no 257
     keep(n, env, #n.outputs, outside.call(run, n, unpack(list, 1, #n.inputs)))
     for _, output in ipairs(n.outputs) do known[output] = true end
   else

@@ -26,11 +26,11 @@ local OTHERS = { [4] = 'u16', [5] = 'i16', [8] = 'string', [12] = 'u32', [13] = 
 --- The element type of one of ONNX's numbers.
 ---@param n table node
 ---@param code number
----@return string
+---@return string that of the net, where it was converted and this is of real numbers
 function M.type_of(n, code)
   local name = M.TYPES[code]
   if not name then n:fail('there is no element type %s in ridge', OTHERS[code] or code) end
-  return name
+  return n.float_type and dtype.kind[name] == 'float' and n.float_type or name
 end
 
 --- The smallest and largest number of a whole type.

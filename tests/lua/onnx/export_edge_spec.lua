@@ -1,0 +1,150 @@
+-- SPDX-License-Identifier: MIT
+-- What ridge.onnx.export makes of nets and options at their edges: the same tensor twice, inputs
+-- that nothing reads, sizes 0, sizes that follow an axis on no line, numbers that are not finite.
+local ridge = require 'ridge'
+local nn = ridge.nn
+local file = require 'ridge.onnx.file'
+
+local PATH = os.tmpname()
+
+local function export(net, x, opts)
+  if type(net) == 'table' and net.eval then net:eval() end
+  opts = opts or {}
+  opts.x = x
+  return ridge.onnx.export(net, PATH, opts), file.read(PATH)
+end
+
+-- Exports, and holds the file against the net at the example and at other inputs.
+local function held(net, xs, opts, others)
+  local r, model = export(net, xs, opts)
+  assert.is_true(r.validation_passed, r.validation_error)
+  assert.is_true(r.inference_test_passed, tostring(r.max_difference))
+  local m = ridge.onnx.load(PATH)
+  for _, list in ipairs { xs, unpack(others or {}) } do
+    local wanted = ridge.no_grad(function() return { net(unpack(list)) } end)
+    local got = { m(unpack(list)) }
+    assert.equal(#wanted, #got)
+    for i, y in ipairs(wanted) do
+      assert.equal(y:describe(), got[i]:describe())
+      if y.count > 0 then
+        assert.is_true((y:to 'f64' - got[i]:to 'f64'):abs():max():item() <= 1e-5)
+      end
+    end
+  end
+  return model
+end
+
+local function refused(pattern, net, x, opts)
+  local ok, err = pcall(export, net, x, opts)
+  assert.is_false(ok, 'exported, and should be refused: ' .. pattern)
+  assert.matches(pattern, err.message)
+end
+
+describe('ridge.onnx.export at its edges', function()
+  before_each(function() ridge.seed(1) end)
+  teardown(function() os.remove(PATH) end)
+
+  it('tells the number 0 from the list of it', function()
+    held(function(x) return x:unsqueeze(1):select(1, 1), x:to('i64') * 0 end, { ridge.randn(4, 3) },
+      { dynamic = { input = { 'n' } } }, { { ridge.randn(2, 3) } })
+  end)
+
+  it('takes the same tensor for two inputs', function()
+    local x = ridge.randn(4, 3)
+    held(function(a, b) return a * b, a - b end, { x, x }, { dynamic = { input_1 = { 'n' },
+      input_2 = { 'n' } } }, { { ridge.randn(2, 3), ridge.randn(2, 3) } })
+  end)
+
+  it('leaves the axes open of an input that nothing reads', function()
+    local model = held(function(a) return a:relu() end, { ridge.randn(4, 3), ridge.randn(5) },
+      { dynamic = { input_2 = { 'n' } } }, { { ridge.randn(4, 3), ridge.randn(9) } })
+    assert.same({ 'n' }, model.graph.inputs[2].shape)
+  end)
+
+  it('wants a name for one value, and for each axis', function()
+    local x = ridge.randn(4, 3)
+    refused("'x' names input 1 and output 1", nn.Linear(3, 2), x, { inputs = { 'x' },
+      outputs = { 'x' } })
+    refused('dynamic.input has an axis without a name', nn.Linear(3, 2), x,
+      { dynamic = { input = { '' } } })
+    refused('input has no axis 1.5', nn.Linear(3, 2), x, { dynamic = { input = { [1.5] = 'n' } } })
+  end)
+
+  it('leaves sizes open that follow an axis on no line, where nobody has to write them', function()
+    local net = nn.Sequential(nn.Conv2d(4, 4, 3, { padding = 1, stride = 2 }), nn.GroupNorm(2, 4),
+      nn.ReLU())
+    local model = held(net, { ridge.randn(2, 4, 9, 6) }, { dynamic = { input = { 'n', false, 'h',
+      'w' } } }, { { ridge.randn(1, 4, 33, 25) }, { ridge.randn(3, 4, 2, 2) } })
+    assert.same({ 'n', 4, false, false }, model.graph.outputs[1].shape)
+    refused('a size follows h on no line: 4 at 9, 1 at 2', function(x)
+      local y = x:max_pool(2)
+      return ridge.ones(y:size(3)) * x:sum()
+    end, ridge.randn(1, 1, 9, 2), { dynamic = { input = { false, false, 'h' } } })
+  end)
+
+  it('records at larger sizes where the small ones are too small', function()
+    local net = nn.Sequential(nn.Conv2d(2, 3, 5), nn.MaxPool2d(2))
+    local r = export(net, ridge.randn(1, 2, 10, 8), { dynamic = { input = { false, false, 'h' } } })
+    assert.is_true(r.inference_test_passed)
+    assert.equal(4, r.sizes_tested)
+    held(net, { ridge.randn(1, 2, 10, 8) }, { dynamic = { input = { false, false, 'h' } } },
+      { { ridge.randn(1, 2, 31, 8) } })
+    refused('a kernel that reaches over 5 rows', nn.Conv2d(2, 3, 5), ridge.randn(1, 2, 4, 8))
+  end)
+
+  it('refuses what follows two axes', function()
+    local x, both = ridge.randn(4, 3), { dynamic = { input = { 'a', 'b' } } }
+    refused('a size follows two dynamic axes at once', function(a)
+      local y = a:reshape(-1)
+      return y:narrow(1, 2, y:size(1) - 2)
+    end, x, both)
+    refused('a size follows two dynamic axes at once', function(a)
+      local y = a:reshape(-1)
+      return y:select(1, y:size(1))
+    end, x, both)
+  end)
+
+  it('runs of nothing', function()
+    held(nn.GroupNorm(2, 4), { ridge.randn(4, 4, 3, 3) }, { dynamic = { input = { 'n' } } },
+      { { ridge.randn(0, 4, 3, 3) } })
+    held(function(x) return x:reshape(5, 0), x:reshape(0, 5), x:reshape(3, 5, 0) end,
+      { ridge.randn(0, 5) })
+    held(function(x) return x:reshape(x:size(1), 0, 3) end, { ridge.randn(4, 3, 0) },
+      { dynamic = { input = { 'n' } } }, { { ridge.randn(2, 3, 0) } })
+  end)
+
+  it('compares numbers that are not finite', function()
+    held(function(x) return x:pad({ { 1, 1 } }, { value = -3 }), x * 2 end, { ridge.randn(2, 3) })
+    local r = export(function(x) return x * math.huge, x:log(), x + 1 end, ridge.randn(4, 3))
+    assert.equal(0, r.max_difference)
+    -- a number beside an infinity is compared all the same
+    local calls = 0
+    r = export(function(x)
+      calls = calls + 1
+      return ridge.concat({ x / 0, x + (calls > 1 and 1 or 0) }, 1)
+    end, ridge.ones(2, 3))
+    assert.is_false(r.inference_test_passed)
+  end)
+
+  it('gives remainders of large quotients their bits', function()
+    local r = export(function(x) return x:remainder(0.3), x:remainder(-0.3) end,
+      ridge.randn(4, 7) * 1000)
+    assert.equal(0, r.max_difference)
+  end)
+
+  it('writes a recurrent layer of a file as one node again', function()
+    for _, kind in ipairs { 'LSTM', 'GRU' } do
+      export(nn[kind](3, 4), ridge.randn(2, 5, 3), { dynamic = { input = { 'n' } } })
+      local other = os.tmpname()
+      local r = ridge.onnx.export(ridge.onnx.load(PATH), other, { x = ridge.randn(2, 5, 3),
+        dynamic = { input = { 'n' } } })
+      assert.is_true(r.inference_test_passed)
+      local count = 0
+      for _, node in ipairs(file.read(other).graph.nodes) do
+        count = count + (node.op == kind and 1 or 0)
+      end
+      assert.equal(1, count)
+      os.remove(other)
+    end
+  end)
+end)
