@@ -10,6 +10,7 @@ local fold = require 'ridge.onnx.fold'
 local make = require('ridge.tensor.make').here
 local operators = require 'ridge.onnx.operators'
 local ref = require 'ridge.ffi.ref'
+local types = require 'ridge.onnx.types'
 
 local M = {}
 
@@ -53,7 +54,7 @@ end
 function E:weight(wanted, x)
   local name = self:name(wanted)
   table.insert(self.graph.initializers, { name = name, value = x })
-  self.constant[name] = x
+  self.constant[name], self.types[name] = x, x.dtype
   return name
 end
 
@@ -106,6 +107,32 @@ local function attribute(value, kind)
   return { type = kind, value = value }
 end
 
+-- The node itself, of inputs that are of types the operator takes.
+local function put(e, op, inputs, list, outputs)
+  local kinds = {}
+  for i, name in ipairs(inputs) do kinds[i] = e.types[name] end
+  for i, name in ipairs(outputs) do e.types[name] = types.gives(op, kinds, list, i) end
+  table.insert(e.graph.nodes, { op = op, domain = '', name = e:node_name(outputs[1]),
+    inputs = inputs, outputs = outputs, attributes = list })
+end
+
+-- What an operator does not take is converted to a wider type, and its results back.
+local function put_wider(e, op, inputs, list, outputs, kind, wider)
+  local casted, inner, back = {}, {}, {}
+  for i, name in ipairs(inputs) do
+    casted[i] = e.types[name] == kind and e:cast(name, kind, wider) or name
+  end
+  for i, name in ipairs(outputs) do
+    local keeps = types.gives(op, { wider, wider }, list, i) == wider
+    inner[i] = keeps and e:name(name .. '.' .. wider) or name
+    back[#back + 1] = keeps and i or nil
+  end
+  put(e, op, casted, list, inner)
+  for _, i in ipairs(back) do
+    put(e, 'Cast', { inner[i] }, { to = attribute(fields.type[kind], 'int') }, { outputs[i] })
+  end
+end
+
 --- Write a node.
 ---@param op string operator
 ---@param inputs string[] names; '' for one that is left out
@@ -123,8 +150,19 @@ function E:node(op, inputs, attributes, outputs)
   end
   if type(outputs) ~= 'table' then outputs = { outputs or self:name(self.prefix .. op) } end
   while inputs[#inputs] == '' do inputs[#inputs] = nil end
-  table.insert(self.graph.nodes, { op = op, domain = '', name = self:node_name(outputs[1]),
-    inputs = inputs, outputs = outputs, attributes = list })
+  local kinds = {}
+  for i, name in ipairs(inputs) do kinds[i] = self.types[name] end
+  local kind = types.of(op, kinds)
+  local wider = types.instead(op, kind, self.opset)
+  if not wider then
+    self:refuse(self.at, ('ONNX has no %s of %s in operators of version %d'):format(op, kind,
+      self.opset))
+  end
+  if wider == kind then
+    put(self, op, inputs, list, outputs)
+  else
+    put_wider(self, op, inputs, list, outputs, kind, wider)
+  end
   return unpack(outputs)
 end
 
@@ -138,6 +176,11 @@ function E:node_name(wanted)
   return name
 end
 
+-- What a type has not becomes its smallest or largest number in ridge; in ONNX whole numbers keep
+-- their lowest bits, and of others it is not said.
+local RANGE = { u8 = { 0, 255 }, i8 = { -128, 127 }, i32 = { -2 ^ 31, 2 ^ 31 - 1 } }
+local ALL = { -math.huge, math.huge }
+
 --- Convert a value, unless it is of the type.
 ---@param name string
 ---@param from string
@@ -145,6 +188,11 @@ end
 ---@return string
 function E:cast(name, from, to)
   if from == to then return name end
+  local range, own = RANGE[to], RANGE[from] or ALL
+  if range and from ~= 'bool' and (to ~= 'i32' or from == 'i64') then
+    if own[1] < range[1] then name = self:node('Max', { name, self:number(range[1], from) }) end
+    if own[2] > range[2] then name = self:node('Min', { name, self:number(range[2], from) }) end
+  end
   return self:node('Cast', { name }, { to = fields.type[to] })
 end
 
@@ -169,7 +217,7 @@ end
 ---@param value table
 ---@param name string
 function E:is(value, name)
-  self.names[value.id] = name
+  self.names[value.id], self.types[name] = name, value.dtype
 end
 
 --- The name that what makes a value has to give it, or nil where any will do.
@@ -284,8 +332,8 @@ end
 ---@return table model
 function M.model(source, opts)
   local e = setmetatable({ source = source, opset = opts.opset, sizes = opts.sizes, taken = {},
-    lists = {}, constant = {}, names = {}, promised = {}, promised_name = {}, node_names = {},
-    prefix = '',
+    lists = {}, constant = {}, names = {}, types = {}, promised = {}, promised_name = {},
+    node_names = {}, prefix = '',
     graph = { name = opts.name or 'graph', nodes = {}, inputs = {}, outputs = {}, values = {},
       initializers = {} } }, E)
   local by_number = {}
@@ -297,6 +345,7 @@ function M.model(source, opts)
   for i, name in ipairs(opts.inputs) do
     local value, x = by_number[i], opts.xs[i]
     e.taken[name] = true
+    e.types[name] = x.dtype
     if value then e:is(value, name) end
     local shape = value and e.sizes:names(value) or x:size()
     for axis, open in pairs(value and {} or e.sizes:open(i)) do shape[axis] = open end

@@ -5,6 +5,7 @@
 local blame = require 'ridge.blame'
 local file = require 'ridge.onnx.file'
 local operators = require 'ridge.onnx.operators'
+local types = require 'ridge.onnx.types'
 
 local M = {}
 
@@ -36,6 +37,22 @@ local function node_fault(node, i, opset)
   end
 end
 
+-- The types of a node's inputs against its operator; notes those of its outputs.
+local function type_fault(node, i, opset, known)
+  local kinds = {}
+  for k, name in ipairs(node.inputs) do kinds[k] = known[name] end
+  local about = ('node %d (%s)'):format(i, node.op)
+  local kind = types.of(node.op, kinds)
+  if kind and not types.takes(node.op, kind, opset) then
+    return ('%s takes no %s in version %d'):format(about, kind, opset)
+  end
+  local first, other = types.clash(node.op, kinds, #node.inputs)
+  if first then return ('%s is of %s and %s at once'):format(about, first, other) end
+  for k, name in ipairs(node.outputs) do
+    known[name] = types.gives(node.op, kinds, node.attributes, k)
+  end
+end
+
 local function value_fault(v, what)
   if not v.type then return ('%s %s has no type'):format(what, blame.show(v.name)) end
   if not v.shape then return ('%s %s has no shape'):format(what, blame.show(v.name)) end
@@ -50,9 +67,12 @@ function M.fault(path)
     if not blame.is_error(model) then error(model, 0) end
     return model.message
   end
-  local opset, made = model.opset[''], {}
+  local opset, made, known = model.opset[''], {}, {}
+  for _, list in ipairs { model.graph.inputs, model.graph.initializers } do
+    for _, v in ipairs(list) do known[v.name] = v.type end
+  end
   for i, node in ipairs(model.graph.nodes) do
-    local fault = node_fault(node, i, opset)
+    local fault = node_fault(node, i, opset) or type_fault(node, i, opset, known)
     if fault then return fault end
     for _, name in ipairs(node.outputs) do made[name] = true end
   end
@@ -62,6 +82,10 @@ function M.fault(path)
       local fault = value_fault(v, what)
       if not fault and what == 'value' and not made[v.name] then
         fault = ('value %s is made by nothing'):format(blame.show(v.name))
+      end
+      if not fault and known[v.name] and known[v.name] ~= v.type then
+        fault = ('%s %s is of %s, and made as %s'):format(what, blame.show(v.name), v.type,
+          known[v.name])
       end
       if fault then return fault end
     end

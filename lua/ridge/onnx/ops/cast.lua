@@ -24,12 +24,22 @@ function M.to(x, to, saturate)
   return x:to(to)
 end
 
+-- Whole numbers that a smaller type has not keep their lowest bits.
+local SPAN = { u8 = { 0, 2 ^ 8 }, i8 = { 2 ^ 7, 2 ^ 8 }, i32 = { 2 ^ 31, 2 ^ 32 } }
+
+local function lowest(x, to)
+  local span, from = SPAN[to], x.dtype
+  if not span or kit.kind[from] ~= 'whole' or from == to then return x end
+  return (x:to 'i64' + span[1]):remainder(span[2]) - span[1]
+end
+
 function M.Cast(n, x)
-  return M.to(x, kit.type_of(n, n:int 'to'), n:int('saturate', 1) == 1)
+  local to = kit.type_of(n, n:int 'to')
+  return M.to(lowest(x, to), to, n:int('saturate', 1) == 1)
 end
 
 M.CastLike = { of = 1, run = function(n, x, y)
-  return M.to(x, y.dtype, n:int('saturate', 1) == 1)
+  return M.to(lowest(x, y.dtype), y.dtype, n:int('saturate', 1) == 1)
 end }
 
 return M
