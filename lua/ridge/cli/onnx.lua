@@ -49,8 +49,8 @@ local function shape_text(shape)
 end
 
 local function value_line(kind, value)
-  plain.print(('%-8s %s  %s%s\n'):format(kind, value.name, value.type or 'any type',
-    shape_text(value.shape)))
+  plain.print(plain.line(('%-8s %s  %s%s'):format(kind, value.name, value.type or 'any type',
+    shape_text(value.shape))), '\n')
 end
 
 -- Operators with counts, the most frequent first.
@@ -162,7 +162,7 @@ local function run(path, opt)
       text = (', from %.6g to %.6g, mean %.6g'):format(z:min():item(), z:max():item(),
         z:mean():item())
     end
-    plain.print(('%s: %s%s\n'):format(m.outputs[i].name, y:describe(), text))
+    plain.print(plain.line(m.outputs[i].name), (': %s%s\n'):format(y:describe(), text))
   end
   local times = {}
   for i = 1, opt.times do

@@ -7,6 +7,7 @@ local file = require 'ridge.onnx.file'
 local graphs = require 'ridge.graph'
 local no_grad = require('ridge.tensor.grad').no_grad
 local options = require 'ridge.options'
+local plain = require 'ridge.plain'
 local ref = require 'ridge.ffi.ref'
 local sizes = require 'ridge.onnx.sizes'
 local validate = require 'ridge.onnx.validate'
@@ -58,6 +59,14 @@ local function example(x)
   return list
 end
 
+-- What protobuf takes for a text: UTF-8.
+local function is_name(name)
+  if type(name) ~= 'string' or name == '' or name:find '%z' then return false end
+  local rest = name:gsub('[\194-\223][\128-\191]', ' '):gsub('[\224-\239][\128-\191][\128-\191]',
+    ' '):gsub('[\240-\244][\128-\191][\128-\191][\128-\191]', ' ')
+  return not rest:find '[\128-\255]'
+end
+
 local function names_of(given, n, word)
   local names, seen = {}, {}
   if given and #given ~= n then
@@ -65,7 +74,7 @@ local function names_of(given, n, word)
   end
   for i = 1, n do
     local name = given and given[i] or n == 1 and word or ('%s_%d'):format(word, i)
-    if type(name) ~= 'string' or name == '' or seen[name] then
+    if not is_name(name) or seen[name] then
       refuse('%s is no name for %s %d', blame.show(name), word, i)
     end
     names[i], seen[name] = name, true
@@ -91,7 +100,9 @@ local function axes_of(dynamic, inputs, outputs, xs)
         if type(name) ~= 'string' or type(axis) ~= 'number' then
           refuse('dynamic.%s is a list of names, one an axis', input)
         end
-        if name == '' then refuse('dynamic.%s has an axis without a name', input) end
+        if not is_name(name) then
+          refuse('dynamic.%s: %s is no name for an axis', input, blame.show(name))
+        end
         if axis < 1 or axis > x.ndim or axis % 1 ~= 0 then
           refuse('dynamic: %s has no axis %g (%s)', input, axis, x:describe())
         end
@@ -183,7 +194,9 @@ end
 
 local function shapes_text(list)
   local parts = {}
-  for i, v in ipairs(list) do parts[i] = ('%s %s%s'):format(v.name, v.type, shape_text(v.shape)) end
+  for i, v in ipairs(list) do
+    parts[i] = plain.line(('%s %s%s'):format(v.name, v.type, shape_text(v.shape)))
+  end
   return table.concat(parts, ', ')
 end
 

@@ -196,7 +196,11 @@ end
 local function run(self, env, known)
   walk.walk(self.nodes, env, known)
   local results = {}
-  for i, output in ipairs(self.outputs) do results[i] = env[output.name] end
+  for i, output in ipairs(self.outputs) do
+    local x = env[output.name]
+    local constant = x ~= nil and rawequal(x, self.fixed[output.name])
+    results[i] = constant and x:clone() or x -- who writes into it changes no constant
+  end
   return results
 end
 

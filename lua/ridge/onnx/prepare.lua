@@ -2,6 +2,7 @@
 --- An ONNX graph prepared for running: its functions written out, operators found, every value made
 --- once and before it is read.
 
+local arity = require 'ridge.onnx.arity'
 local blame = require 'ridge.blame'
 local node_of = require 'ridge.onnx.node'
 local ops = require 'ridge.onnx.ops'
@@ -117,6 +118,7 @@ local function add_nodes(state, raws, opsets, list, depth)
       n.domain = domain
       local key = domain == '' and raw.op or domain .. ':' .. raw.op
       n.entry = ops[key]
+      if domain == '' then arity.check(state.what, n) end
       if not n.entry and raw.op ~= 'If' then state.unknown[key] = (state.unknown[key] or 0) + 1 end
       for name, a in pairs(n.attributes) do
         if a.type == 'graph' and raw.op == 'If' then

@@ -85,6 +85,9 @@ local function branch(n, env, known, walk)
   end
   local graph = n.graphs[outside.numbers(env[condition])[1] ~= 0 and 'then_branch' or 'else_branch']
   if not graph then n:fail('it has no branch for this condition') end
+  for _, inside in ipairs(graph.nodes) do
+    inside.training, inside.float_type = n.training, n.float_type
+  end
   local inner = setmetatable({}, { __index = env })
   local inner_known = setmetatable({}, { __index = known })
   for _, t in ipairs(graph.initializers) do

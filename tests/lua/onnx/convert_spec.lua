@@ -18,10 +18,10 @@ local function int(name, list)
   return { name = name, value = ridge.tensor(list, { dtype = 'i64' }) }
 end
 
-local function write(nodes, initializers, inputs)
+local function write(nodes, initializers, inputs, outputs)
   file.write(PATH, { ir_version = 8, opset = { [''] = 17 }, functions = {}, graph = { name = 'g',
     nodes = nodes, inputs = inputs or { { name = 'x', type = 'f32', shape = { 'n', 3 } } },
-    outputs = { { name = 'y' } }, values = {}, initializers = initializers or {} } })
+    outputs = outputs or { { name = 'y' } }, values = {}, initializers = initializers or {} } })
 end
 
 local function node(op, inputs, outputs, attributes)
@@ -87,5 +87,49 @@ describe('a loaded file in another type', function()
     local name = PATH:match '[^/]*$':gsub('%p', '%%%0')
     refused(name .. " leaves no size 'm' open", m.graph, m, { n = 2, m = 3 })
     refused(name .. " leaves no size 'm' open", draw.inputs, m, { m = 3 })
+  end)
+end)
+
+describe('a file as a module', function()
+  teardown(function() os.remove(PATH) end)
+
+  it('keeps its constants when somebody writes into a result', function()
+    write({ node('Relu', { 'x' }, { 'y' }), node('Add', { 'c', 'c' }, { 'z' }) },
+      { int('c', { 1, 2 }) }, nil, { { name = 'y' }, { name = 'c' }, { name = 'z' } })
+    local m = ridge.onnx.load(PATH)
+    for _ = 1, 2 do
+      local _, c, z = m(ridge.ones(1, 3))
+      assert.same({ 1, 2 }, c:tolist())
+      assert.same({ 2, 4 }, z:tolist())
+      c:add_(5)
+      z:add_(5)
+    end
+  end)
+
+  it('trains in the branch of a condition, too', function()
+    local function branch(op)
+      return { type = 'graph', value = { name = 'b', nodes = { node(op, { 'x' }, { 'b' }) },
+        inputs = {}, outputs = { { name = 'b' } }, values = {}, initializers = {} } }
+    end
+    write({ node('If', { 'c' }, { 'y' }, { then_branch = branch 'Dropout',
+      else_branch = branch 'Neg' }) }, {}, { { name = 'x', type = 'f32' },
+      { name = 'c', type = 'bool', shape = {} } })
+    local m = ridge.onnx.load(PATH)
+    local yes = ridge.ones(1, { dtype = 'bool' }):reshape {}
+    assert.equal(1, m(ridge.ones(100), yes):min():item())
+    assert.equal(0, m:train()(ridge.ones(100), yes):min():item())
+    assert.equal(1, m:eval()(ridge.ones(100), yes):min():item())
+    assert.equal('bf16', m:to('bf16')(ridge.ones(3):to 'bf16', yes).dtype)
+  end)
+
+  it('says which node has too few inputs or too many', function()
+    for _, row in ipairs { { 'Relu', {}, 'has no input 1; it takes 1 input' },
+      { 'Conv', { 'x' }, 'has no input 2; it takes at least 2 inputs' },
+      { 'Where', { 'x', '', 'x' }, 'has no input 2; it takes 3 inputs' },
+      { 'Relu', { 'x', 'x' }, 'has 2 inputs; it takes 1 input' },
+      { 'Conv', { 'x', 'x', 'x', 'x' }, 'has 4 inputs; it takes at most 3 inputs' } } do
+      write { node(row[1], row[2], { 'y' }) }
+      refused(row[1] .. ' .*' .. row[3], ridge.onnx.load, PATH)
+    end
   end)
 end)

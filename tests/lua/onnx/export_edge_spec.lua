@@ -65,8 +65,17 @@ describe('ridge.onnx.export at its edges', function()
     local x = ridge.randn(4, 3)
     refused("'x' names input 1 and output 1", nn.Linear(3, 2), x, { inputs = { 'x' },
       outputs = { 'x' } })
-    refused('dynamic.input has an axis without a name', nn.Linear(3, 2), x,
+    refused("dynamic.input: '' is no name for an axis", nn.Linear(3, 2), x,
       { dynamic = { input = { '' } } })
+    for _, name in ipairs { '\255\254', 'a\0b' } do -- which protobuf takes for no text
+      refused('is no name for input 1', nn.Linear(3, 2), x, { inputs = { name } })
+      refused('is no name for output 1', nn.Linear(3, 2), x, { outputs = { name } })
+      refused('is no name for an axis', nn.Linear(3, 2), x, { dynamic = { input = { name } } })
+    end
+    local r = export(nn.Linear(3, 2), x, { inputs = { 'ü "\27[31m\n' }, outputs = { "'" } })
+    assert.is_true(r.inference_test_passed)
+    assert.is_nil(tostring(r):find '\27')
+    assert.equal('ü "\27[31m\n', file.read(PATH).graph.inputs[1].name)
     refused('input has no axis 1.5', nn.Linear(3, 2), x, { dynamic = { input = { [1.5] = 'n' } } })
   end)
 
