@@ -2,6 +2,7 @@
 --- ridge.onnx.load(path): an ONNX file as a module.
 
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local class = require 'ridge.nn'.class
 local draw = require 'ridge.onnx.draw'
 local dtype = require 'ridge.tensor.dtype'
@@ -56,6 +57,7 @@ local FEW = 1024 -- whole numbers that are constants: positions, zero points
 local function hold(self, graph, demanded)
   local statistics = statistics_of(graph.nodes)
   for _, t in ipairs(graph.initializers) do
+    call.look 'onnx.load'
     if self.values[t.name] == nil then
       local x = file.tensor(t)
       local float = dtype.kind[x.dtype] == 'float'

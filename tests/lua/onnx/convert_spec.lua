@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- A loaded file in another element type, and inputs that are given once: what is of real numbers in
 -- the file is of the net's type then, what says a size stays as it is.
+local C = require 'ridge.ffi.lib'
 local ridge = require 'ridge'
 local nn = ridge.nn
 local draw = require 'ridge.onnx.draw'
@@ -120,6 +121,17 @@ describe('a file as a module', function()
     assert.equal(0, m:train()(ridge.ones(100), yes):min():item())
     assert.equal(1, m:eval()(ridge.ones(100), yes):min():item())
     assert.equal('bf16', m:to('bf16')(ridge.ones(3):to 'bf16', yes).dtype)
+  end)
+
+  it('is not read to its end after Ctrl-C', function()
+    write({ node('Relu', { 'x' }, { 'y' }) }, { { name = 'w', value = ridge.ones(3) } })
+    local model = file.read(PATH)
+    C.rg_interrupt_set() -- between the weights
+    local ok, err = pcall(require('ridge.onnx.load').of, model, 'w')
+    C.rg_interrupt_clear()
+    assert.is_false(ok)
+    assert.equal('EINTR', err.code)
+    assert.matches('onnx.load: interrupted', err.message)
   end)
 
   it('says which node has too few inputs or too many', function()
