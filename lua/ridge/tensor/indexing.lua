@@ -139,8 +139,14 @@ local function part(list, first, last, more)
   return taken
 end
 
+local POSITIONS = { i64 = true, i32 = true, i8 = true, u8 = true }
+
 -- How many axes of x the last axis of an index speaks of.
 local function depth(x, index, what, batch)
+  if not POSITIONS[index.dtype] then
+    blame.raise(('%s: index is %s, wanted whole numbers (i64, i32, i8, u8)'):format(what,
+      index:describe()), 'EDTYPE', what)
+  end
   local k = index.ndim > 0 and index:size(-1) or 0
   if index.ndim == 0 or index.ndim < batch or k < 1 or batch + k > x.ndim then
     blame.raise(('%s: the last axis of the index %s has a position for each of the first axes of '
@@ -178,13 +184,14 @@ function methods.gather_nd(x, index, opts, extra)
   if batch > 0 then
     local base = make.arange(0, outer - 1, 1,
       { dtype = 'i64', device = x.device }):reshape(outer, 1)
-    local inner = number:reshape(outer, -1)
+    local inner = number:reshape(outer, product(is, batch + 1, #is - 1))
     number = (inner + base * rows) * inner:ge(0):to 'i64' - inner:lt(0):to 'i64'
   end
   local shape = part(xs, batch + k + 1, #xs, part(is, 1, #is - 1))
   local table_ = x:reshape(part(xs, batch + k + 1, #xs, { outer * rows }))
-  local y = table_:take(number:reshape(-1))
-  return y:reshape(shape)
+  return blame.within('gather_nd', function()
+    return table_:take(number:reshape(-1)):reshape(shape)
+  end)
 end
 
 docs.scatter_nd = "scatter_nd(index, src, {reduce = 'none'}): x with the parts of src at positions "

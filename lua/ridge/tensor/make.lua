@@ -189,6 +189,7 @@ end
 -- >> ridge.eye(2, 3)
 function M.eye(n, m, opts)
   if type(m) == 'table' then m, opts = nil, m end
+  if n == nil then blame.raise('eye: the number of rows is a whole number from 0, got nil') end
   if m == nil then m = n end
   local x = empty('eye', { n, m }, options.check(MAKE, opts, 'eye'))
   call.check(C.rg_fill_(x._t, 0))

@@ -135,11 +135,11 @@ local function positions_of(x, p)
   return at
 end
 
--- Whole numbers go through a float type that holds them.
+-- Whole numbers go through a float type that holds them; i64, which none does, is compared itself.
 local MAX = { indices = { 'boolean', default = false,
   doc = 'a second result: where in its plane each one is, from 0' } }
 for name, rule in pairs(POOL) do MAX[name] = rule end
-local WIDE = { i8 = 'f32', u8 = 'f32', i32 = 'f64', i64 = 'f64' }
+local WIDE = { i8 = 'f32', u8 = 'f32', i32 = 'f64' }
 
 docs.max_pool = 'max_pool(size, {stride = size, padding = 0, dilation = 1, ceil_mode = false}): '
   .. 'the largest of each window of one to three axes'
@@ -160,7 +160,7 @@ function methods.max_pool(x, size, opts, extra)
   local p, dtype = plan(x, size, opts, 'max_pool'), x.dtype
   if WIDE[dtype] then x = x:to(WIDE[dtype]) end
   local y
-  if plain(p) then
+  if dtype ~= 'i64' and plain(p) then
     y = direct(x, 'max_pool2d', p)
   else
     local low, high = around(p)

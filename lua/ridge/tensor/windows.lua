@@ -95,9 +95,9 @@ local function slices(x)
   return x:permute(1, 3, 2, 4, 5):reshape(n * d, c, h, w)
 end
 
-local function stacked(x, n)
-  local nd, c, h, w = unpack(x:size())
-  return x:reshape(n, nd / n, c, h, w):permute(1, 3, 2, 4, 5)
+local function stacked(x, n, depth)
+  local _, c, h, w = unpack(x:size())
+  return x:reshape(n, depth, c, h, w):permute(1, 3, 2, 4, 5)
 end
 
 local function kernel_of(x, w, d, what)
@@ -128,7 +128,7 @@ local function conv3d(x, w, k, opts, stride, dilation, low, high)
       { dilation[2], dilation[3] }, opts.groups)
     y = y and y + made or made
   end
-  return stacked(y, n)
+  return stacked(y, n, depth)
 end
 
 docs.conv = 'conv(w, {bias =, stride = 1, padding = 0, dilation = 1, groups = 1}): convolution '
@@ -197,7 +197,7 @@ local function transposed3d(x, w, k, stride, low, high, dilation, groups, more)
   for i = 1, k[1] do
     local made = stacked(transposed2d(flat, w:select(3, i), { stride[2], stride[3] },
       { low[2], low[3] }, { high[2], high[3] }, { dilation[2], dilation[3] }, groups,
-      { more[2], more[3] }), n)
+      { more[2], more[3] }), n, depth)
     local c, rows, columns = made:size(2), made:size(4), made:size(5)
     -- planes a stride apart
     made = made:reshape(n, c, depth, 1, rows, columns):pad { { 0, stride[1] - 1 }, 0, 0 }
@@ -243,7 +243,11 @@ function M.transposed(x, w, bias, opts, what)
     y = transposed3d(x, w, k, stride, low, high, dilation, opts.groups, more)
   end
   if bias == nil then return y end
-  local shape = { 1, need(bias, what).count }
+  if need(bias, what).ndim ~= 1 or bias.count ~= y:size(2) then -- else it would broadcast
+    blame.raise(('%s: the bias is %s, wanted [%d]'):format(what, bias:describe(), y:size(2)),
+      'ESHAPE', what)
+  end
+  local shape = { 1, bias.count }
   for i = 1, d do shape[i + 2] = 1 end
   return y + bias:reshape(shape)
 end

@@ -125,11 +125,26 @@ describe('gather_nd and scatter_nd', function()
 
   it('refuse positions outside their axis that would lie in another part', function()
     local text = said(function() return x:gather_nd(whole { { 0, 3 } }) end)
-    assert.matches('indexing_spec%.lua:%d+: take: number %-1 at place 1 is no row', text)
+    assert.matches('indexing_spec%.lua:%d+: gather_nd: number %-1 at place 1 is no row', text)
     said(function() return x:scatter_nd(whole { { 0, 3 } }, ridge.ones(1, 2)) end)
     said(function() return x:gather_nd(whole { { 0 }, { 3 } }, { batch = 1 }) end)
     assert.matches('scatter_nd: src f32%[2,2%] has not a part',
       said(function() return x:scatter_nd(whole { { 0, 0 } }, ridge.ones(2, 2)) end))
+  end)
+
+  it('refuse positions that are no whole numbers', function()
+    for _, dtype in ipairs { 'f32', 'f16', 'bool' } do
+      local index = ridge.ones(1, 2, { dtype = dtype })
+      assert.matches('gather_nd: index is ' .. dtype .. '%[1,2%], wanted whole numbers',
+        said(function() return x:gather_nd(index) end))
+      assert.matches('scatter_nd: index is ' .. dtype .. '%[1,2%], wanted whole numbers',
+        said(function() return x:scatter_nd(index, ridge.ones(1, 2)) end))
+    end
+  end)
+
+  it('take nothing of a batch of nothing', function()
+    local y = ridge.zeros(0, 3, 2):gather_nd(ridge.zeros(0, 4, 1, { dtype = 'i64' }), { batch = 1 })
+    assert.same({ 0, 4, 2 }, y.shape)
   end)
 
   it('have gradients', function()

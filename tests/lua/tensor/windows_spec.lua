@@ -333,4 +333,35 @@ describe('pooling', function()
       stride = 1 })
     assert.is_true(y:get(1, 1, 2) ~= y:get(1, 1, 2))
   end)
+
+  it('compares whole numbers of 64 bits that f64 does not hold', function()
+    local most = ridge.tensor({ { { 2 ^ 53, 0, -3 } } }, { dtype = 'i64' })
+      + ridge.tensor({ { { 1, 0, 0 } } }, { dtype = 'i64' })
+    local y, at = most:max_pool(2, { stride = 1, indices = true })
+    assert.same({ 1, 0 }, numbers(y - 2 ^ 53 * (y:gt(1):to 'i64')))
+    assert.same({ 0, 1 }, numbers(at))
+    assert.same({ -3 }, numbers(most:narrow(3, 3, 1):max_pool(3, { padding = 1 })))
+  end)
+end)
+
+describe('convolutions over three axes', function()
+  it('are of nothing where the batch is', function()
+    local x = ridge.zeros(0, 2, 5, 5, 5)
+    assert.same({ 0, 4, 3, 3, 3 }, x:conv(ridge.ones(4, 2, 3, 3, 3)).shape)
+    assert.same({ 0, 4, 7, 7, 7 }, x:conv_transpose(ridge.ones(2, 4, 3, 3, 3)).shape)
+  end)
+end)
+
+describe('a bias of a transposed convolution', function()
+  it('has a number for each channel, and does not broadcast', function()
+    for d = 1, 3 do
+      local x, w = { 1, 2 }, { 2, 3 }
+      for i = 1, d do x[i + 2], w[i + 2] = 3, 2 end
+      for _, bias in ipairs { ridge.ones(1), ridge.ones(4), ridge.ones(3, 1), ridge.ones(6) } do
+        assert.error_matches(function()
+          return (ridge.ones(x):conv_transpose(ridge.ones(w), { bias = bias }))
+        end, 'windows_spec%.lua:%d+: conv_transpose: the bias is f32%[[%d,]+%], wanted %[3%]')
+      end
+    end
+  end)
 end)
