@@ -76,9 +76,18 @@ static void rest(rg_rule *r, rg_binary_entry *divide, rg_value x, rg_value y, in
   }
 }
 
+/* f16 as f32: squares of what is above 255 are infinite in f16, and so are quotients by a number
+** below 1. */
+static rg_value widened(rg_compose *f, rg_value x)
+{
+  return x != NULL && x->_dtype == RG_F16 ? rg_f_cast(f, x, RG_F32) : x;
+}
+
 /* y / (x^2 + y^2) and -x / (x^2 + y^2) */
 static void angle(rg_rule *r, rg_value x, rg_value y, int32_t i, int32_t k)
 {
+  x = widened(&r->f, x);
+  y = widened(&r->f, y);
   rg_value length =
       rg_f_add(&r->f, rg_f_unary(&r->f, rg_square, x), rg_f_unary(&r->f, rg_square, y));
 
@@ -95,6 +104,11 @@ static void angle(rg_rule *r, rg_value x, rg_value y, int32_t i, int32_t k)
 static void bent(rg_rule *r, int32_t id, rg_value x, rg_value y, int32_t i, int32_t k)
 {
   rg_compose *f = &r->f;
+
+  if (id == RG_OP_CELU) {
+    x = widened(f, x);
+    y = widened(f, y);
+  }
   rg_value below = rg_f_number(f, rg_minimum_scalar, x, 0);
   rg_value z = id == RG_OP_CELU ? rg_f_div(f, below, y) : below;
 

@@ -8,10 +8,16 @@
 #include "op/rule.h"
 #include "op/unary.h"
 
+/* f16 as f32: squares of what is above 255 are infinite in f16. */
+static rg_value widened(rg_compose *f, rg_value x)
+{
+  return x != NULL && x->_dtype == RG_F16 ? rg_f_cast(f, x, RG_F32) : x;
+}
+
 /* 1 / f(x)^(1/2) of f(x) = a x^2 + b */
 static rg_value inverse_root(rg_compose *f, rg_value x, double a, double b)
 {
-  rg_value square = rg_f_unary(f, rg_square, x);
+  rg_value square = rg_f_unary(f, rg_square, widened(f, x));
 
   return rg_f_unary(f, rg_rsqrt, rg_f_plus(f, a < 0 ? rg_f_unary(f, rg_neg, square) : square, b));
 }
@@ -73,7 +79,7 @@ static rg_value another(rg_rule *r, int32_t id, rg_value x)
   case RG_OP_ACOS:
     return rg_f_unary(f, rg_neg, rg_f_mul(f, dy, inverse_root(f, x, -1, 1)));
   case RG_OP_ATAN:
-    return rg_f_div(f, dy, rg_f_plus(f, rg_f_unary(f, rg_square, x), 1));
+    return rg_f_div(f, dy, rg_f_plus(f, rg_f_unary(f, rg_square, widened(f, x)), 1));
   case RG_OP_SINH:
     return rg_f_mul(f, dy, rg_f_unary(f, rg_cosh, x));
   case RG_OP_COSH:
