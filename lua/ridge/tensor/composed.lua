@@ -100,6 +100,9 @@ function methods.logsumexp(x, axes, keep, extra)
   if extra ~= nil then surplus('logsumexp', 'axes, keep', extra) end
   need(x, 'logsumexp')
   return blame.within('logsumexp', function()
+    if x.dtype == 'f16' then -- the sum of many is infinite in it
+      return M.methods.logsumexp(x:to 'f32', axes, keep):to 'f16'
+    end
     if x.count == 0 then return x:exp():sum(axes, keep):log() end
     local most = x:detach():max(axes, true)
     most = choose.where(most:isfinite(), most, 0) -- infinity less infinity would be nan

@@ -190,9 +190,10 @@ function methods.lrn(x, size, opts, extra)
   end
   local n, c = x:size(1), x:size(2)
   local before = math.floor((size - 1) / 2)
-  local mean = x:square():reshape(n, 1, c, -1):avg_pool({ size, 1 }, { stride = 1,
+  local wide = x.dtype == 'f16' and x:to 'f32' or x -- squares beyond 255 are infinite in f16
+  local mean = wide:square():reshape(n, 1, c, -1):avg_pool({ size, 1 }, { stride = 1,
     padding = { { before, size - 1 - before }, 0 } })
-  return x / (mean:reshape(x:size()) * opts.alpha + opts.bias):pow(opts.beta)
+  return (wide / (mean:reshape(x:size()) * opts.alpha + opts.bias):pow(opts.beta)):to(x.dtype)
 end
 
 return M

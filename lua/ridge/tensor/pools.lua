@@ -171,6 +171,12 @@ function methods.max_pool(x, size, opts, extra)
   return y
 end
 
+-- Sums of half types, and powers of f16, go through f32: 256 and 1 are 256 in bf16, and the square of
+-- 300 is infinite in f16.
+local function widened(x)
+  return (x.dtype == 'f16' or x.dtype == 'bf16') and x:to 'f32' or x
+end
+
 local AVERAGE = { count_padding = { 'boolean', default = true,
   doc = 'padding counts as zeros; else averages are those of what lies in the tensor' } }
 for name, rule in pairs(POOL) do AVERAGE[name] = rule end
@@ -220,8 +226,9 @@ function methods.avg_pool(x, size, opts, extra)
     return direct(wide, 'avg_pool2d', p, true)
   end
   local low, high = around(p)
-  local sums = by_steps(padded(x, low, high, 0), p, function(a, b) return a + b end)
-  return sums / counts(x, p, opts.count_padding)
+  local wide = widened(x)
+  local sums = by_steps(padded(wide, low, high, 0), p, function(a, b) return a + b end)
+  return (sums / counts(wide, p, opts.count_padding)):to(x.dtype)
 end
 
 local LP = { p = { 'number', default = 2, min = 1e-3, max = 1e3, doc = 'which norm' } }
@@ -240,7 +247,7 @@ function methods.lp_pool(x, size, opts, extra)
   axes_of(x, 'lp_pool')
   opts = options.check(LP, opts, 'lp_pool')
   local p = plan(x, size, opts, 'lp_pool')
-  local powers, all = x:abs():pow(opts.p), 1
+  local powers, all = widened(x):abs():pow(opts.p), 1
   for i = 1, p.d do all = all * p.k[i] end
   local sums
   if plain(p) then
@@ -249,7 +256,7 @@ function methods.lp_pool(x, size, opts, extra)
     local low, high = around(p)
     sums = by_steps(padded(powers, low, high, 0), p, function(a, b) return a + b end)
   end
-  return sums:pow(1 / opts.p)
+  return sums:pow(1 / opts.p):to(x.dtype)
 end
 
 return M

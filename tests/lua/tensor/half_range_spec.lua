@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Gradients of f16 where their parts are not numbers of f16, though they are.
+--- Functions of half types and their gradients, where parts of them are too large or too coarse for
+--- the type and the result is not.
 
 local ridge = require 'ridge'
 
@@ -38,4 +39,30 @@ describe('gradients of f16', function()
       if of_y then close(dy, of_y) end
     end)
   end
+end)
+
+describe('functions of half types', function()
+  local function half(list, ...) return ridge.tensor(list):to('f16'):reshape(...) end
+  local function near(wanted, x)
+    assert.is_true(math.abs(x:item() - wanted) <= 2 ^ -9 * math.abs(wanted), tostring(x:item()))
+  end
+
+  it('sum and square beyond what f16 holds', function()
+    near(math.log(70000), ridge.zeros(70000):to('f16'):logsumexp())
+    local x = half({ 300, 300, 300 }, 1, 3, 1)
+    near(300 / (1 + 0.5 * 90000) ^ 0.75, x:lrn(3, { alpha = 0.5 })[{ 1, 2, 1 }])
+    assert.equal('f16', x:lrn(3).dtype)
+    for dilation = 1, 2 do
+      local y = half({ 300, 400, 300, 400 }, 1, 1, 4):lp_pool(2, { dilation = dilation, stride = 3 })
+      near(dilation == 1 and 500 or 300 * math.sqrt(2), y[{ 1, 1, 1 }])
+      assert.equal('f16', y.dtype)
+    end
+    near(60000, half({ 60000, 0, 60000 }, 1, 1, 3):avg_pool(2, { dilation = 2 }))
+  end)
+
+  it('count further than bf16 does', function()
+    local x = ridge.ones(1, 1, 1201):to 'bf16'
+    near(1, x:avg_pool(601, { dilation = 2, count_padding = false }))
+    near(1, x:avg_pool(601, { dilation = 2 }))
+  end)
 end)
