@@ -44,7 +44,7 @@ end)
 describe('functions of half types', function()
   local function half(list, ...) return ridge.tensor(list):to('f16'):reshape(...) end
   local function near(wanted, x)
-    assert.is_true(math.abs(x:item() - wanted) <= 2 ^ -9 * math.abs(wanted), tostring(x:item()))
+    assert.is_true(math.abs(x:item() - wanted) <= 2 ^ -8 * math.abs(wanted), tostring(x:item()))
   end
 
   it('sum and square beyond what f16 holds', function()
@@ -61,8 +61,8 @@ describe('functions of half types', function()
   end)
 
   it('count further than bf16 does', function()
-    local x = ridge.ones(1, 1, 1201):to 'bf16'
-    near(1, x:avg_pool(601, { dilation = 2, count_padding = false }))
-    near(1, x:avg_pool(601, { dilation = 2 }))
+    local x = ridge.arange(0, 1200):ge(600):to('bf16'):reshape(1, 1, 1201)
+    near(301 / 601, x:avg_pool(601, { dilation = 2, count_padding = false }):to 'f64')
+    near(301 / 601, x:avg_pool(601, { dilation = 2 }):to 'f64')
   end)
 end)
