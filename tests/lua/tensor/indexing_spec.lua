@@ -62,8 +62,24 @@ describe('scatter', function()
     assert.same({ 24, 2, -2 }, of 'mul')
     assert.same({ 4, 2, 2 }, of 'max')
     assert.same({ 2, 2, -1 }, of 'min')
-    local y = x:scatter(1, index, ridge.tensor { 0 / 0, 9, 9 }, { reduce = 'max' })
-    assert.is_true(y:get(1) ~= y:get(1))
+    for _, reduce in ipairs { 'max', 'min' } do
+      for _, dtype in ipairs { 'f32', 'f64', 'f16' } do
+        for _, list in ipairs { { 0 / 0, 9, 9 }, { 9, 0 / 0, 9 } } do
+          local y = x:to(dtype):scatter(1, index, ridge.tensor(list):to(dtype), { reduce = reduce })
+          assert.is_true(y:get(1) ~= y:get(1), reduce .. ' ' .. dtype)
+        end
+      end
+    end
+  end)
+
+  it('of bool adds to "any" and multiplies to "all"', function()
+    local x, index = ridge.tensor({ 1, 0, 1 }, { dtype = 'bool' }), whole { 0, 0, 2, 1 }
+    local src = ridge.tensor({ 1, 1, 0, 1 }, { dtype = 'bool' })
+    local function of(reduce)
+      return numbers(x:scatter(1, index, src, { reduce = reduce }):to 'u8')
+    end
+    assert.same({ 1, 1, 1 }, of 'add')
+    assert.same({ 1, 0, 0 }, of 'mul')
   end)
 
   it('gives the gradient of one place to the last that came there', function()
