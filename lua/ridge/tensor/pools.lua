@@ -171,8 +171,8 @@ function methods.max_pool(x, size, opts, extra)
   return y
 end
 
--- Sums of half types, and powers of f16, go through f32: 256 and 1 are 256 in bf16, and the square of
--- 300 is infinite in f16.
+-- Sums of half types, and powers of f16, go through f32: 256 and 1 are 256 in bf16, and the square
+-- of 300 is infinite in f16.
 local function widened(x)
   return (x.dtype == 'f16' or x.dtype == 'bf16') and x:to 'f32' or x
 end

@@ -53,7 +53,8 @@ describe('functions of half types', function()
     near(300 / (1 + 0.5 * 90000) ^ 0.75, x:lrn(3, { alpha = 0.5 })[{ 1, 2, 1 }])
     assert.equal('f16', x:lrn(3).dtype)
     for dilation = 1, 2 do
-      local y = half({ 300, 400, 300, 400 }, 1, 1, 4):lp_pool(2, { dilation = dilation, stride = 3 })
+      local y = half({ 300, 400, 300, 400 }, 1, 1, 4):lp_pool(2, { dilation = dilation,
+        stride = 3 })
       near(dilation == 1 and 500 or 300 * math.sqrt(2), y[{ 1, 1, 1 }])
       assert.equal('f16', y.dtype)
     end

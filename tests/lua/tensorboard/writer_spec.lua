@@ -241,3 +241,12 @@ describe('an event file', function()
     fails('the writer is closed', w.scalar, w, 'a', 1)
   end)
 end)
+
+describe('what is written together', function()
+  it('is what a function adds, and nothing else is called', function()
+    written(function(w)
+      assert.error_matches(function() w:together(3) end,
+        'writer_spec%.lua:%d+: tensorboard:together: a function is expected, got 3')
+    end)
+  end)
+end)
