@@ -107,9 +107,9 @@ end
 --- Call a function and record what it computes, inside a capture; where f left what may be
 --- garbage, a full collection is part of it.
 ---@param slot cdata rg_graph pointer, filled
----@param made table gets results (what was returned, by outputs), places, replaced, training; with
----  in_place, plans of the graph write into the tensors that were returned, which are held:
----  {n =, ...}
+---@param made table gets results (what was returned, by outputs), places, replaced, training,
+---  n_used (tensors that ridge.used was given); with in_place, plans of the graph write into the
+---  tensors that were returned, which are held: {n =, ...}
 ---@param f function
 ---@param ... any its arguments
 function M.call(slot, made, f, ...)
@@ -124,7 +124,7 @@ function M.call(slot, made, f, ...)
     end
   end
   run(made, seen, f, ...)
-  made.modules, made.replaced = seen.modules, mode.replaced
+  made.modules, made.replaced, made.n_used = seen.modules, mode.replaced, #held
   made.places = parameters(seen.modules, f, ...)
   if C.rg_record_held() > 0 then ref.settle() end -- else a collection could find nothing
   call.check(C.rg_record_kept())

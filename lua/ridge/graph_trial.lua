@@ -96,19 +96,6 @@ function M.restore(saved)
   for i, stream in ipairs(saved.streams) do stream:load_state(saved.at[i]) end
 end
 
---- Let parameters have the gradients again that plans write to, with the contents of those that a
---- run of the function itself left.
----@param saved table
-function M.keep_gradients(saved)
-  for i, x in ipairs(saved.parameters) do
-    local old = saved.gradients[i]
-    if old then
-      local new = exchange(x, old)
-      if new and new._t ~= old._t then write(old, new) end
-    end
-  end
-end
-
 -- Is a value a table of tensors, as functions return them?
 local function is_table(value)
   return type(value) == 'table' and not getmetatable(value)

@@ -67,10 +67,10 @@ end
 ---@param f function
 ---@param args table list with n
 ---@return table|nil recording {graph, copies, results, stateful, draws, streams, ms, modules,
----  training, refused = why no plan may stand for it}
+---  training, kept = the line of what it left outside, refused = why no plan may stand for it}
 ---@return string|nil why it could not be recorded
 ---@return table|nil seen then: results, where the function has run to its end; wrote: how often it
----  wrote to what was there before
+---  wrote to what was there before; misread: it read copies that are not what arguments were
 function M.record(f, args)
   local r, seen = { copies = arguments.copies(args) }, {}
   local slot, made = ffi.new 'rg_graph *[1]', { in_place = true }
@@ -94,11 +94,18 @@ function M.record(f, args)
   r.graph._made = made
   r.results = made.held
   r.training = made.training
-  local gradients = false
+  local gradients, n_kept = false, -made.n_used
   for _, output in ipairs(r.graph:outputs()) do
     gradients = gradients or output.kind == 'gradient'
+    n_kept = n_kept + (output.kind == 'kept' and 1 or 0)
+    r.kept = output.kind == 'kept' and n_kept > 0 and (output.line or '') or r.kept
   end
   r.stateful = #r.graph:states() > 0 or gradients
+  local unseen = arguments.unseen(r.graph, r.copies, args)
+  if unseen then
+    for _, entry in ipairs(streams) do entry.stream:load_state(entry.at) end
+    return nil, unseen, { wrote = arguments.leaves(r.graph, r.copies) and 1 or 0, misread = true }
+  end
   local written = arguments.written(r.graph, r.copies)
   arguments.hand_back(written, r.copies, args)
   r.refused = written[1]

@@ -9,6 +9,7 @@ local C = require 'ridge.ffi.lib'
 local device = require 'ridge.device'
 local entry = require 'ridge.compile.entry'
 local grad = require 'ridge.tensor.grad'
+local gradients = require 'ridge.compile.gradients'
 local guard = require 'ridge.guard'
 local nn = require 'ridge.nn'
 local options = require 'ridge.options'
@@ -207,7 +208,7 @@ end
 -- It could not be recorded: what the call returns then.
 local function unrecorded(self, size, err, seen)
   local code = blame.is_error(err) and err.code
-  if seen and not seen.ended and code ~= 'ECAPTURE' and code ~= 'ENOSUP' then
+  if seen and not seen.ended and not seen.misread and code ~= 'ECAPTURE' and code ~= 'ENOSUP' then
     error(err, 0) -- the function's own
   end
   local why = text_of(err)
@@ -221,11 +222,21 @@ local function unrecorded(self, size, err, seen)
   return self.f(unpack(size.args, 1, size.args.n))
 end
 
+local function left_behind(line)
+  return ('it leaves a tensor behind that it does not return%s, and a plan does not'):format(
+    line ~= '' and ' (made at ' .. line .. ')' or '')
+end
+
 -- The first call of a size: it is the recording.
 local function first_call(self, size, ...)
   size.args = packed(...)
   local ms, r, why, seen = timing.once(function() return recorded(self, size) end)
   if not r then return unrecorded(self, size, why, seen) end
+  if r.kept and not why and not size.kept then
+    size.kept = true -- what is made once, at a first call, is there at the next one
+    return unpack(r.results, 1, r.results.n)
+  end
+  why = why or r.kept and left_behind(r.kept)
   if why then
     refuse(self, size, why)
     return unpack(r.results, 1, r.results.n)
@@ -244,6 +255,7 @@ local function first_call(self, size, ...)
   if made then
     use(size, r, made)
     size.unproved = r.stateful or nil
+    size.gradients = gradients.of(r)
     tell(self, size)
   elseif none then
     give_up(self, size, none)
@@ -256,26 +268,45 @@ end
 
 -- -- Calls ----------------------------------------------------------------------------------
 
+-- What the function does depends on which parameters have gradients: from here on plans are for
+-- that too.  Those that there are were recorded when nobody looked.
+local function by_gradients(self, list)
+  for size in self.shelf:each() do
+    if size.made and size.mode ~= 'eager' then size.made.plan:release() end
+  end
+  self.shelf, self.parameters = plan.shelf(self.plans), list
+  self.say 'compile: parameters with gradients and without are compiled for each, from here on'
+end
+
 -- The second call of what writes: the function itself runs, and its plan is compared with it.
 local function prove(self, size, ...)
-  local r, args = size.recording, packed(...)
+  local r, args, list = size.recording, packed(...), size.gradients
   size.unproved = nil
+  local replaces, hides = gradients.replace(list), gradients.hide(list)
+  gradients.learn(list)
+  local before = gradients.attach(list, true)
   local saved = trial.save(r.graph, r.streams)
   arguments.fill(r.copies, args)
   local got = trial.outcome(saved, packed(size.made.plan:run()))
   trial.restore(saved)
+  gradients.put_back(list, before)
   local results
   size.eager_ms, results = timing.once(function()
     return packed(self.f(unpack(args, 1, args.n)))
   end)
   local same, difference = trial.difference(trial.outcome(saved, results), got)
-  trial.keep_gradients(saved) -- those that the plan writes to
   size.proved = same and 0 or difference
   if not same and not (difference <= entry.limit(got, passes.are_exact(size.made.names),
     self.tolerance)) then
+    if replaces and not self.parameters then
+      by_gradients(self, list)
+      return results
+    end
     size.made.plan:release()
     give_up(self, size, ('its plan computes something else than the function: off by %.2g of the '
       .. 'largest number'):format(difference))
+  elseif hides and not self.parameters then
+    by_gradients(self, list)
   end
   return results
 end
@@ -294,6 +325,7 @@ local function call(self, ...)
   end
   if C.rg_capturing() == 1 then return self.f(...) end -- a part of what is captured
   local key = arguments.key(...)
+  if self.parameters then key = key .. ' ' .. gradients.kind(self.parameters) end
   local size = self.shelf:get(key)
   if not size then
     size = { text = arguments.size(key), calls = 0 }
@@ -307,11 +339,17 @@ local function call(self, ...)
     return first_call(self, size, ...)
   end
   if size.mode == 'eager' then return self.f(...) end
+  if not gradients.fit(size.gradients) then
+    if self.parameters then return self.f(...) end -- of a module that came later
+    by_gradients(self, size.gradients)
+    return call(self, ...)
+  end
   if size.unproved then
     local results = prove(self, size, ...)
     return unpack(results, 1, results.n)
   end
   arguments.fill(size.recording.copies, packed(...))
+  gradients.attach(size.gradients)
   return deliver(size, size.made.plan:run())
 end
 
@@ -360,7 +398,7 @@ function M.compile(f, opts)
   opts = options.check(SPEC, opts or {}, 'compile')
   if opts.passes then passes.named(opts.passes, 'compile') end
   return setmetatable({ f = f, mode = opts.mode, fallback = opts.fallback, passes = opts.passes,
-    tolerance = opts.tolerance, shelf = plan.shelf(opts.plans),
+    tolerance = opts.tolerance, plans = opts.plans, shelf = plan.shelf(opts.plans),
     say = opts.say or function(line) io.stderr:write(line, '\n') end }, Compiled)
 end
 
