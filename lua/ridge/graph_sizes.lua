@@ -43,6 +43,11 @@ end
 local function read(sizes, args)
   local name, value
   local axes = {}
+  for key in pairs(sizes) do
+    if type(key) ~= 'number' or args[key] == nil then
+      fail('sizes[%s]: there is no such argument', type(key) == 'number' and key or blame.show(key))
+    end
+  end
   for i, x in ipairs(args) do
     axes[i] = {}
     local given = sizes[i]
@@ -52,6 +57,9 @@ local function read(sizes, args)
     end
     for axis, size in ipairs(given or {}) do
       if type(size) == 'string' then
+        if not size:find '^[%a_][%w_]*$' then
+          fail('sizes[%d]: %s is no name: letters, digits and _', i, blame.show(size))
+        end
         if (name or size) ~= size then
           fail('one size may change, and %s and %s are two', name, size)
         end

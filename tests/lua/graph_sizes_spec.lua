@@ -66,6 +66,11 @@ describe('a graph whose batch may change', function()
     refused('sizes[1] has 1 sizes', function(a) return a * 1 end, x, { sizes = { { 'N' } } })
     refused('axis 2 is 5, and 3 in the argument', function(a) return a * 1 end, x,
       { sizes = { { 'N', 5 } } })
+    refused('sizes[2]: there is no such argument', function(a) return a * 1 end, x,
+      { sizes = { { 'N', 3 }, { 'N', 3 } } })
+    for _, name in ipairs { '', 'N ', 'N"', '2' } do
+      refused('is no name', function(a) return a * 1 end, x, { sizes = { { name, 3 } } })
+    end
     refused('sizes name no size', function(a) return a * 1 end, x, { sizes = { { 4, 3 } } })
     local g = ridge.graph(function(a) return a * 1 end, x, sizes)
     for _, n in ipairs { 0, 1.5, 'x' } do
