@@ -64,6 +64,27 @@ describe('ridge.compile, gradients', function()
     same_training { sizes = true, before = function(o, i) if i % 3 == 0 then o:zero_grad() end end }
   end)
 
+  it('may be dropped at the end of a step', function()
+    local function run(compile)
+      ridge.seed(3)
+      local n = nn.Linear(6, 4, { seed = 3 })
+      local o = optim.SGD(n, { lr = 0.05 })
+      local f = function(x)
+        n(x):square():mean():backward()
+        o:step()
+        o:zero_grad()
+      end
+      if compile then f = compiled(f) end
+      for i = 1, 8 do
+        if i == 5 then n(ridge.randn(8, 6)):sum():backward() end -- and then it adds to these
+        f(ridge.randn(8, 6))
+        assert.is_nil(n.weight.grad)
+      end
+      return n.weight:detach()
+    end
+    assert.is_true((run(false) - run(true)):abs():max():item() < 1e-6)
+  end)
+
   it('is not proved right by gradients that are zeros', function()
     local got = same_training { before = function(o, i)
       if i < 4 then o:zero_grad { set = true } end
@@ -72,6 +93,17 @@ describe('ridge.compile, gradients', function()
     same_training { warm = true, before = function(o, i)
       o:zero_grad { set = i < 6 }
     end }
+  end)
+
+  it('are nothing to a forward pass that writes', function()
+    local n = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm(4))
+    local f, lines = compiled(function(x) return (n(x)) end)
+    for i = 1, 4 do
+      if i == 3 then n(ridge.randn(8, 6)):sum():backward() end
+      f(ridge.randn(8, 6))
+    end
+    assert.is_nil(table.concat(lines, '\n'):match 'with gradients and without')
+    assert.equal('default', f:report()[1].mode, table.concat(lines, '\n'))
   end)
 
   it('are not lost where an argument requires one at a later call', function()

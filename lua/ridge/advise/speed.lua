@@ -93,6 +93,7 @@ function M.bottlenecks(run)
   local measured = ('%s of the run profiled, %d operations'):format(time(run.profile.ns),
     #run.profile.operations)
   local found = list[1]
+  if #run.profile.operations == 0 then return no(measured, 'there is nothing of ridge in it') end
   if not found then
     return no(measured, ('nothing takes more than %s'):format(
       percent(run.profile.options.threshold)))

@@ -10,6 +10,7 @@
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local arguments = require 'ridge.compile.arguments'
 local graph = require 'ridge.graph'
 local mode = require 'ridge.tensor.mode'
@@ -63,6 +64,19 @@ local function training_of(modules)
   return list
 end
 
+-- Could a backward pass begin at one of the results: is something kept for it?
+local function has_tape(results)
+  local found, count = false, ffi.new 'int64_t[1]'
+  for i = 1, results.n do
+    trial.map(results[i], function(x)
+      call.check(C.rg_grad_saved(x._t, nil, 0, count), 'compile')
+      found = found or count[0] > 0
+      return x
+    end)
+  end
+  return found
+end
+
 --- Record a call of a function.
 ---@param f function
 ---@param args table list with n
@@ -94,7 +108,8 @@ function M.record(f, args)
   r.graph._made = made
   r.results = made.held
   r.training = made.training
-  local gradients, n_kept = false, -made.n_used
+  -- what a backward pass through a result would read is held by that result
+  local gradients, n_kept = false, has_tape(made.held) and -math.huge or -made.n_used
   for _, output in ipairs(r.graph:outputs()) do
     gradients = gradients or output.kind == 'gradient'
     n_kept = n_kept + (output.kind == 'kept' and 1 or 0)

@@ -43,7 +43,7 @@ end
 ---@return table[] list {x = the parameter, grad = where a plan leaves its gradient, reads = the
 ---  plan adds to it; had = whether it has one when the plan is called, nil: that is not known}
 function M.of(r)
-  local list, met, made = {}, {}, {}
+  local list, met, made, trains = {}, {}, {}, false
   if not r.stateful then return list end
   for _, output in ipairs(r.graph:outputs()) do
     if output.kind == 'gradient' and output.value.kind == 'intermediate' then
@@ -58,10 +58,11 @@ function M.of(r)
       local grad = gradient_of(x)
       local reads = grad ~= nil and is_state(r.graph, grad)
       if not reads and not made[place.name .. '.grad'] then grad = nil end
+      trains = trains or grad ~= nil or is_state(r.graph, x)
       list[#list + 1] = { x = x, grad = grad, reads = reads, had = reads or nil }
     end
   end
-  return list
+  return trains and list or {} -- what only a forward pass writes is none of gradients
 end
 
 --- Which parameters have gradients, as text.

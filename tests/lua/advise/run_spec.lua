@@ -66,6 +66,12 @@ describe('advice on a function', function()
     assert.is_nil(a.net)
   end)
 
+  it('does not advise on calls where nothing was called', function()
+    local a = ridge.advise(function() end, QUICK)
+    assert.equal('no', a.by_name.bottlenecks.state)
+    assert.matches('nothing of ridge in it', a.by_name.bottlenecks.why)
+  end)
+
   it('without a loss that is known does not guess at its noise', function()
     local net = ridge.nn.Linear(8, 2)
     local a = ridge.advise(net, ridge.randn(16, 8), QUICK)
