@@ -230,3 +230,35 @@ describe('ridge.compile, what stays outside', function()
     assert.equal('default', f:report()[1].mode)
   end)
 end)
+
+describe('ridge.compile, modes around a call', function()
+  it('are what a plan is for: autocast, no_grad and inference', function()
+    local n = nn.Sequential(nn.Linear(6, 4, { seed = 1 }), nn.BatchNorm(4))
+    local f = compiled(n)
+    local linear = compiled(function(x) return x:matmul(x:t()) end)
+    local x = ridge.randn(8, 6)
+    for _ = 1, 3 do
+      assert.equal('f32', linear(x).dtype)
+      assert.equal('bf16', ridge.autocast('bf16', linear, x).dtype)
+      local want = ridge.inference(n, x)
+      assert.is_true((ridge.inference(f, x) - want):abs():max():item() < 1e-5)
+      want = ridge.no_grad(n, x) -- of this batch
+      assert.is_true((ridge.no_grad(f, x) - want):abs():max():item() < 1e-5)
+    end
+  end)
+end)
+
+describe('ridge.compile, report', function()
+  it('counts the first call as one that would have taken its time in any case', function()
+    local function pays(cost)
+      local shelf = require('ridge.plan').shelf(2)
+      shelf:put('a', { text = 'a', mode = 'default', calls = 3, cost_ms = cost, eager_ms = 2,
+        made = { steady_ms = 1 }, recording = { ms = 1 } })
+      return require('ridge.compile.report').of { shelf = shelf }[1]
+    end
+    assert.equal(4, pays(5).pays_after) -- 5 + 3 * 1 = 4 * 2
+    assert.is_false(pays(5).paid)
+    assert.equal(3, pays(4).pays_after)
+    assert.is_true(pays(4).paid)
+  end)
+end)
