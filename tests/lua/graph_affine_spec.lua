@@ -55,6 +55,15 @@ describe('fold_affine', function()
     assert.equal('linear', h:nodes()[#h:nodes()].op)
   end)
 
+  it('leaves constants minus a linear function, and constants over one', function()
+    local x = ridge.randn(2, 5)
+    for _, f in ipairs { function(a) return shift - linear(a) end,
+      function(a) return scale / linear(a) end, function(a) return 2 - linear(a) end,
+      function(a) return 3 / linear(a) end } do
+      assert.equal(2, #folded(f, x):nodes())
+    end
+  end)
+
   it('takes what stands behind a convolution, and scales before it', function()
     local x = ridge.randn(2, 3, 5, 5)
     local inner = ridge.rand(3, 1, 1) + 0.5
