@@ -134,6 +134,27 @@ describe('a file as a module', function()
     assert.matches('onnx.load: interrupted', err.message)
   end)
 
+  it('has running statistics as buffers, which nobody trains', function()
+    local function four(name) return { name = name, value = ridge.ones(3) } end
+    write({ node('BatchNormalization', { 'x', 'a', 'b', 'm', 'v' }, { 'y' }) },
+      { four 'a', four 'b', four 'm', four 'v' })
+    local m = ridge.onnx.load(PATH)
+    m:train()(ridge.randn(4, 3)):square():sum():backward()
+    assert.is_not_nil(m.a.grad)
+    assert.is_not_nil(m.b.grad)
+    assert.is_nil(m.m.grad)
+    assert.is_nil(m.v.grad)
+  end)
+
+  it('draws anew at each replay of a plan', function()
+    write({ node('RandomNormal', {}, { 'r' }, { shape = { type = 'ints', value = { 3 } } }),
+      node('Add', { 'x', 'r' }, { 'y' }) })
+    local m = ridge.onnx.load(PATH)
+    local plan = ridge.graph(m, ridge.zeros(1, 3)):plan()
+    assert.not_equal(m(ridge.zeros(1, 3)):sum():item(), m(ridge.zeros(1, 3)):sum():item())
+    assert.not_equal(plan():sum():item(), plan():sum():item())
+  end)
+
   it('says which node has too few inputs or too many', function()
     for _, row in ipairs { { 'Relu', {}, 'has no input 1; it takes 1 input' },
       { 'Conv', { 'x' }, 'has no input 2; it takes at least 2 inputs' },

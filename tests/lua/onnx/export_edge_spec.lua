@@ -141,6 +141,22 @@ describe('ridge.onnx.export at its edges', function()
     assert.equal(0, r.max_difference)
   end)
 
+  it('puts each of several weights in its place beside the model', function()
+    local net = nn.Sequential(nn.Linear(20, 30), nn.Linear(30, 40), nn.Linear(40, 20))
+    held(net, { ridge.randn(2, 20) }, { external = 0 })
+    local bytes = assert(io.open(PATH .. '.data', 'rb')):seek 'end'
+    assert.equal(3 * 4096 + 40 * 20 * 4, bytes) -- each at a page; the second takes two
+    os.remove(PATH .. '.data')
+  end)
+
+  it('averages over edges as the net does', function()
+    for _, skip in ipairs { true, false } do
+      held(function(x)
+        return x:avg_pool2d(3, { padding = 1, skip_padding = skip })
+      end, { ridge.randn(2, 3, 5, 5) })
+    end
+  end)
+
   it('writes a recurrent layer of a file as one node again', function()
     for _, kind in ipairs { 'LSTM', 'GRU' } do
       export(nn[kind](3, 4), ridge.randn(2, 5, 3), { dynamic = { input = { 'n' } } })
