@@ -415,6 +415,9 @@ for _, name in ipairs { 'and', 'or', 'xor', 'left_shift', 'right_shift' } do
   M.METHODS['tensor:bitwise_' .. name .. '_'] = 'I(100, a, b):to "i64", I(8, one { 1, a }, b)'
 end
 M.METHODS['tensor:bitwise_not'], M.METHODS['tensor:bitwise_not_'] = 'I(100, a, b)', 'I(100, a, b)'
+for _, name in ipairs { 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite', 'logical_not' } do
+  M.METHODS['tensor:' .. name .. '_'] = 'F(a, b):detach():to "bool"' -- of the answers' type
+end
 
 -- The others mostly need nothing but the tensor; those that need more are found by chance.
 for name in pairs(types.of(ridge.ones(1)).methods) do
