@@ -31,18 +31,17 @@ int32_t rg_fused_kind(int32_t id)
     INTEGER = RG_LINK_NONE
   };
 
-  switch (id) {
-#define CASE(NAME, name, help, class) \
-  case RG_OP_##NAME:                  \
-    return class;
+/* clang-format off */
+#define CASE(NAME, name, help, class) [RG_OP_##NAME] = class,
+  static const int8_t kind[RG_OP_COUNT] = {
     RG_UNARY_LIST(CASE)
     RG_BINARY_LIST(CASE)
+    [RG_OP_ACT_BACK] = RG_LINK_BINARY
+  };
+/* clang-format on */
 #undef CASE
-  case RG_OP_ACT_BACK:
-    return RG_LINK_BINARY;
-  default:
-    return RG_LINK_NONE;
-  }
+
+  return id >= 0 && id < RG_OP_COUNT ? kind[id] : RG_LINK_NONE;
 }
 
 const char *rg_fused_name(const rg_link *link)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """ONNX Runtime as a candidate of ridge.measure.ab: runs a file when it is told to (worker.py).
 
-usage: ort_worker.py NET.onnx [--threads N] [--input NAME=FILE.npy ...] [--seed N]
-                     [--level all|extended|basic|none] [--spin]
+usage: ort_worker.py NET.onnx [--threads N] [--input NAME=FILE.npy ...] [--size NAME=N ...]
+                     [--seed N] [--level all|extended|basic|none] [--spin]
 Inputs that no file gives are drawn from a standard normal distribution; sizes that the file leaves
-open are 1.  Threads stop spinning with each run, so that they take nothing from whoever is timed
+open are 1 unless --size names them.  Threads stop spinning with each run, so that they take nothing from whoever is timed
 next (--spin leaves them).
 """
 import argparse
@@ -19,6 +19,7 @@ ap = argparse.ArgumentParser()
 ap.add_argument("net")
 ap.add_argument("--threads", type=int, default=1)
 ap.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy")
+ap.add_argument("--size", action="append", default=[], metavar="NAME=N")
 ap.add_argument("--seed", type=int, default=1)
 ap.add_argument("--level", default="all", choices=["all", "extended", "basic", "none"])
 ap.add_argument("--spin", action="store_true")
@@ -41,12 +42,13 @@ KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(floa
          "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8,
          "tensor(int8)": np.int8, "tensor(bool)": np.bool_}
 given = dict(text.split("=", 1) for text in opt.input)
+sizes = {name: int(n) for name, n in (text.split("=", 1) for text in opt.size)}
 draw, feed = np.random.default_rng(opt.seed), {}
 for x in session.get_inputs():
     if x.name in given:
         feed[x.name] = np.load(given[x.name])
     else:
-        shape = [size if isinstance(size, int) else 1 for size in x.shape]
+        shape = [size if isinstance(size, int) else sizes.get(size, 1) for size in x.shape]
         feed[x.name] = draw.standard_normal(shape).astype(KINDS[x.type])
 
 # bound once: no array is made or checked by a call

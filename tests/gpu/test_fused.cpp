@@ -140,7 +140,7 @@ static void look(const char *code, size_t bytes, const std::string &what, bool t
   const long registers = noted(code, bytes, REGISTERS), frame = noted(code, bytes, FRAME_SIZE);
   most_registers = registers > most_registers ? registers : most_registers;
   ok(registers > 0 && registers <= 128, what + ": " + std::to_string(registers) + " registers");
-  // sine and cosine of large numbers may keep digits of pi in memory
+  // sine, cosine and tangent of large numbers may keep digits of pi in memory
   ok(frame == 0 || (turns && frame > 0 && frame <= 64), what + ": " + std::to_string(frame) + " bytes of stack");
 }
 
@@ -162,7 +162,7 @@ static void compiles(const rg_fused_form &f, int capability, const std::string &
   if (!ok(rg_fused_text(&f, text, sizeof(text)) > 0, name + " has a text")) return;
   const bool good = rg_compile(text, capability, &code, &bytes, why, sizeof(why));
   if (!ok(good && bytes > 0, what + (good ? "" : ": ") + why)) return;
-  look(code, bytes, what, has(f, RG_OP_SIN) || has(f, RG_OP_COS));
+  look(code, bytes, what, has(f, RG_OP_SIN) || has(f, RG_OP_COS) || has(f, RG_OP_TAN));
   free(code);
 }
 

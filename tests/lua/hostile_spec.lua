@@ -45,6 +45,18 @@ local function run(folder, first, last, reached)
   return episode or last, faults
 end
 
+-- What calls that fit of some names print, where each that succeeds is told.
+local function again(names)
+  local folder, list = folders.new(), {}
+  for i, name in ipairs(names) do list[i] = "'" .. name .. "'" end
+  local calls = root .. '/tests/lua/calls/'
+  local text = folders.run(("cd %s && '%s/ridge' '%smeasured.lua' fit.db && HOME=%s '%s/ridge' "
+    .. "'%schild.lua' %d 1 0 %s"):format(folder, root, calls, folder, root, calls, SEED,
+    table.concat(list, ' ')))
+  folders.remove(folder)
+  return text
+end
+
 -- A run of an hour says how far it is and what it found, so that one that is stopped was worth it.
 local function say(...)
   if CALLS > 20000 then io.stderr:write((...):format(select(2, ...))) end
@@ -90,7 +102,12 @@ describe('random calls', function()
       end
     end
     assert.is_true(names > 300, names)
-    assert.same({}, missing)
+    assert.is_true(#missing < 0.05 * names, table.concat(missing, ' ')) -- the rest is chance
+    if #missing == 0 then return end
+    local tried = again(missing)
+    for _, name in ipairs(missing) do
+      assert.truthy(tried:find('REACHED ' .. name .. '\n', 1, true), name .. ' never succeeds')
+    end
   end)
 end)
 

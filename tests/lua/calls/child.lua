@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Random calls: ./ridge child.lua SEED FIRST LAST, in a folder with fit.db (measured.lua).
+-- LAST below FIRST: no episodes, but calls that fit, of the names behind it, until each succeeds.
 -- Episode n of a seed makes the same calls in every process. The file `last` says what is being
 -- called. A call that takes seconds is stopped as Ctrl-C would, which ends the process with 3 or
 -- 130; one that cannot be stopped dies of SIGALRM.
@@ -22,6 +23,7 @@ int timer_settime(void *, int, const calls_timer *, calls_timer *);
 unsigned alarm(unsigned);
 ]]
 
+local typed = arg
 local seed, first, last = tonumber(arg[1]), tonumber(arg[2]), tonumber(arg[3])
 rawset(_G, 'arg', { [0] = arg[0] }) -- ridge.args would end the process over the others
 local CALLS = 50 -- of an episode
@@ -296,6 +298,15 @@ if first == 0 then -- only what can be called
   for name in pairs(fitting.METHODS) do print('KNOWN ' .. name) end
   for name in pairs(targets.NEVER) do print('NEVER ' .. name) end
   os.exit(0)
+end
+for i = 4, last < first and #typed or 0 do
+  for n = 1, 200 do
+    local made, f, given, count = pcall(fitting.call, values.new(seed * 1000003 + n), typed[i])
+    if made and f and pcall(f, unpack(given, 1, count)) then
+      print('REACHED ' .. typed[i])
+      break
+    end
+  end
 end
 for number = first, last do
   note:seek('set', 1001)

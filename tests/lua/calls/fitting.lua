@@ -36,8 +36,12 @@ local function laid_out(draw, x)
   return x
 end
 
+-- Calls run in another folder than the sources.
+local FIXTURES = debug.getinfo(1, 'S').source:match '^@(.*/)' .. '../../fixtures/'
+
 local function environment(draw)
   local env = setmetatable({ ridge = ridge, draw = draw }, { __index = _G })
+  function env.fixture(name) return FIXTURES .. name end
   for _, name in ipairs { 'a', 'b', 'c', 'd' } do env[name] = draw:one(SIZES) end
   env.other = draw:often(30) and draw:one(OTHER) or nil -- all of one call, so that most still fit
   function env.one(list) return draw:one(list) end
@@ -181,7 +185,7 @@ M.FUNCTIONS = {
   ['ridge.graph.is'] = 'a', ['ridge.graph.pass'] = '"mine", function(g) return g end',
   ['ridge.onnx.export'] = 'ridge.nn.Linear(a, b):eval(), "fit.onnx", '
     .. '{ x = F(c, a), test = false }',
-  ['ridge.onnx.load'] = '"tests/fixtures/onnx/ops/softmax.onnx"',
+  ['ridge.onnx.load'] = 'fixture "onnx/ops/softmax.onnx"',
   ['ridge.graph.parse'] = 'ridge.graph(net(), ridge.ones(2, 3)):json()',
   ['ridge.graph.load'] = 'file("fit.g.json", ridge.graph(net(), ridge.ones(2, 3)):json())',
   ['ridge.hook'] = '(ridge.ones(2):requires_grad_() * 3), function(g) return g * 2 end',
@@ -210,6 +214,7 @@ M.FUNCTIONS = {
   ['ridge.nn.AvgPool2d'] = '2', ['ridge.nn.MaxPool2d'] = '2, { stride = 1 }',
   ['ridge.nn.Conv2d'] = 'a, b, one { 1, 3, { 1, 3 } }, { padding = one { 0, 1 }, '
     .. 'stride = one { 1, 2 }, bias = often(50) }',
+  ['ridge.nn.ConvTranspose2d'] = 'a, b, one { 1, 3 }, { stride = one { 1, 2 }, bias = often(50) }',
   ['ridge.nn.SKConv2d'] = '8, 16, 3, { num_terms = 1, low_rank = one { 1, 2 }, seed = 1 }',
   ['ridge.nn.SeparableConv2d'] = 'a, b, 3, { bias = often(50) }',
   ['ridge.memory.peak_of'] = 'function() return ridge.ones(a, b) + 1 end',
