@@ -268,7 +268,7 @@ end
 ---@return table self
 function Writer:together(f, ...)
   if not blame.callable(f) then
-    blame.raise('together: a function is expected, got ' .. blame.show(f), 'EARG')
+    blame.raise('tensorboard:together: a function is expected, got ' .. blame.show(f), 'EARG')
   end
   local buffer = self.options.buffer
   self.options.buffer = math.huge
