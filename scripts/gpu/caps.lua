@@ -73,6 +73,7 @@ return {
   ['k_binary<rg_bool>'] = { registers = 72, why = SIXTEEN },
   ['k_binary<unsigned char>'] = { registers = 72, why = SIXTEEN },
   ['k_binary<signed char>'] = { registers = 72, why = SIXTEEN },
+  ['k_where<unsigned char>'] = { registers = 80, why = SIXTEEN .. ', of three tensors' },
   ['k_compare<rg_bool>'] = { registers = 72, why = SIXTEEN },
   ['k_compare<unsigned char>'] = { registers = 72, why = SIXTEEN },
   ['k_compare<signed char>'] = { registers = 72, why = SIXTEEN },
