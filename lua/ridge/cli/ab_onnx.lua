@@ -21,16 +21,6 @@ local function words_of(text)
   return words
 end
 
-local function sizes_of(list)
-  local sizes = {}
-  for _, text in ipairs(list) do
-    local name, value = text:match '^(.+)=(%d+)$'
-    if not name then return nil, ("--size is NAME=NUMBER, got '%s'"):format(text) end
-    sizes[name] = tonumber(value)
-  end
-  return sizes
-end
-
 -- One line of JSON, as the comparison of points prints it.
 local function json(found, a, b)
   local row = { a = a, b = b, flags = canonical.list(found.flags) }
@@ -54,8 +44,7 @@ function M.run(opt, a, rest)
     return fail '--a, --b, --match and --phases are of points of a sweep'
   end
   if opt.cold and not b then return fail 'a program cannot be timed --cold' end
-  local sizes, why = sizes_of(opt.size)
-  if not sizes then return fail(why) end
+  local sizes = require('ridge.onnx.draw').sizes(opt.size)
   local condition, wrong = verdicts.condition(opt.fail_on)
   if not condition then return fail(wrong) end
   local found = require('ridge.cli.onnx_pair').compare({ a = a, b = b, sizes = sizes, seed = 0,

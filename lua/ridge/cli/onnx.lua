@@ -105,17 +105,7 @@ end
 
 -- -- Does it run --------------------------------------------------------------------------------
 
-local function sizes_of(opt)
-  local sizes = {}
-  for _, text in ipairs(opt.size) do
-    local name, value = text:match '^(.+)=(%d+)$'
-    if not name then
-      require('ridge.blame').raise(("--size is NAME=NUMBER, got '%s'"):format(text), 'EARG')
-    end
-    sizes[name] = tonumber(value)
-  end
-  return sizes
-end
+local function sizes_of(opt) return require('ridge.onnx.draw').sizes(opt.size) end
 
 local function inputs_of(m, opt)
   return require('ridge.onnx.draw').inputs(m, sizes_of(opt), opt.seed)

@@ -7,6 +7,19 @@ local near = require 'ridge.near'
 
 local M = {}
 
+--- Sizes as the command line has them.
+---@param list string[] 'N=8'
+---@return table<string, integer> sizes by name
+function M.sizes(list)
+  local sizes = {}
+  for _, text in ipairs(list) do
+    local name, value = text:match '^(.+)=(%d+)$'
+    if not name then blame.raise(("--size is NAME=NUMBER, got '%s'"):format(text), 'EARG') end
+    sizes[name] = tonumber(value)
+  end
+  return sizes
+end
+
 --- The names of the sizes that a loaded file leaves open, in the order of its inputs.
 ---@param m table of ridge.onnx.load
 ---@return string[] names
