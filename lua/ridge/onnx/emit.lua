@@ -32,18 +32,20 @@ end
 
 -- -- Names --------------------------------------------------------------------------------------
 
---- A name that nothing has yet.
----@param wanted string
----@return string
-function E:name(wanted)
+local function unused(taken, wanted)
   local name, n = wanted, 1
-  while self.taken[name] do
+  while taken[name] do
     n = n + 1
     name = wanted .. '_' .. n
   end
-  self.taken[name] = true
+  taken[name] = true
   return name
 end
+
+--- A name that nothing has yet.
+---@param wanted string
+---@return string
+function E:name(wanted) return unused(self.taken, wanted) end
 
 -- -- Weights ------------------------------------------------------------------------------------
 
@@ -166,15 +168,7 @@ function E:node(op, inputs, attributes, outputs)
   return unpack(outputs)
 end
 
-function E:node_name(wanted)
-  local name, n = wanted, 1
-  while self.node_names[name] do
-    n = n + 1
-    name = wanted .. '_' .. n
-  end
-  self.node_names[name] = true
-  return name
-end
+function E:node_name(wanted) return unused(self.node_names, wanted) end
 
 -- What a type has not becomes its smallest or largest number in ridge; in ONNX whole numbers keep
 -- their lowest bits, and of others it is not said.
