@@ -44,11 +44,12 @@ local ESTIMATORS = {
     return run.old and of_rounds(run.old.found[kind].rounds) or nil
   end },
   { 'prior', 'quick', function(run, kind)
-    return run.quick and widened(run.quick.found[kind], variation.PRIOR) or nil
+    local q = run.quick and run.quick.found[kind]
+    return q and widened(q, variation.of_kind(variation.PRIOR, q.like)) or nil
   end },
   { 'trust', 'quick after trust', function(run, kind)
     local q = run.quick and run.quick.found[kind]
-    return q and run.trust and widened(q, run.trust.kinds[q.like] or run.trust) or nil
+    return q and run.trust and widened(q, variation.of_kind(run.trust, q.like)) or nil
   end },
   { 'quick', 'same samples, old', function(run, kind)
     return run.quick and of_rounds(run.quick.found[kind].rounds) or nil

@@ -9,10 +9,15 @@
 
 local M = {}
 
---- Before `ridge trust` has run: assumed, not measured here. A standard deviation of 0.12 of the
---- logarithm between processes, twice for 95 %; ratios of two calls on a shared guest showed 0.10
---- to 0.14 from process to process (docs/design/measurement.md, section 4).
-M.PRIOR = { up = 0.24, down = 0.24, how = 'prior' }
+--- Before `ridge trust` has run: assumed, not measured here. Twice a standard deviation of the
+--- logarithm between processes: 0.12 where a cache or arithmetic is what is measured (ratios of two
+--- calls on a shared guest showed 0.10 to 0.14 from process to process, docs/design/measurement.md,
+--- section 4), 0.17 where memory is, or where nobody knows what a call costs: by 0.12 `quick` of
+--- streaming work on two threads held another run's median in 67 % of pairs, of work that allocates
+--- in 74 % (83 is perfect; results/kept/trust_quiet.txt).
+local CACHED = { up = 0.24, down = 0.24, how = 'prior' }
+M.PRIOR = { up = 0.34, down = 0.34, how = 'prior',
+  kinds = { small = CACHED, linear = CACHED, softmax = CACHED } }
 
 --- Nothing: where the passes of a sweep, or a made-up machine, show it themselves.
 M.NONE = { up = 0, down = 0, how = 'none' }
@@ -56,13 +61,20 @@ function M.of(calibration, services)
   return services and M.NONE or M.PRIOR
 end
 
+--- What is known of one kind of work.
+---@param between table      of M.of
+---@param kind string|nil    one of M.KINDS; nil where nobody knows it, as of a function
+---@return table between     of the kind; of the kind that differs most where that is not known
+function M.of_kind(between, kind)
+  return kind and between.kinds and between.kinds[kind] or between
+end
+
 --- What is known of calls like one.
 ---@param between table      of M.of
 ---@param cost table|nil     of one call; nil where nobody knows it, as of a function
----@return table between     of its kind; of the kind that differs most where that is not known
+---@return table between     as M.of_kind
 function M.of_call(between, cost)
-  local kind = between.kinds and M.kind_of(cost)
-  return kind and between.kinds[kind] or between
+  return M.of_kind(between, M.kind_of(cost))
 end
 
 --- An interval within one process, widened to what another would say.

@@ -178,8 +178,19 @@ describe('what another run would differ by', function()
     assert.equal('prior', variation.of({ trust = { up = 1 } }).how)
     assert.equal('prior', variation.of({ trust = { down = 1 } }).how)
     assert.equal('none', variation.of(nil, {}).how)
-    assert.same({ 0.24, 0.24, 0, 0 }, { variation.PRIOR.up, variation.PRIOR.down, variation.NONE.up,
-      variation.NONE.down })
+    assert.same({ 0, 0 }, { variation.NONE.up, variation.NONE.down })
+  end)
+
+  it('assumes more of memory, and of what nobody knows the cost of, before trust has run', function()
+    for _, case in ipairs { { 0.24, { bytes = 2 ^ 10 } }, { 0.24, { bytes = 2 ^ 20 } },
+        { 0.24, { bytes = 2 ^ 25, flops = 2 ^ 30 } }, { 0.34, { bytes = 2 ^ 25 } },
+        { 0.34, { flops = 8 } } } do
+      local between = variation.of_call(variation.of(nil), case[2])
+      assert.same({ case[1], case[1], 'prior' }, { between.up, between.down, between.how })
+    end
+    assert.equal(0.34, variation.of_call(variation.PRIOR, nil).down)
+    -- no kinds: a table without them
+    assert.equal(variation.NONE, variation.of_call(variation.NONE, { bytes = 8 }))
   end)
 
   it('widens each side by itself, in squares', function()
