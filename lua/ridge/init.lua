@@ -71,7 +71,7 @@ local LATE = {
   probe = { 'ridge.sweep.space', 'probe' }, random = { 'ridge.sweep.space', 'random' },
   any = { 'ridge.sweep.space', 'any' }, when = { 'ridge.sweep.space', 'when' },
 }
-for _, name in ipairs { 'top', 'show', 'retry', 'export', 'watch', 'replay', 'db', 'replot',
+for _, name in ipairs { 'top', 'best', 'show', 'retry', 'export', 'watch', 'replay', 'db', 'replot',
                         'doctor' } do
   LATE[name] = { 'ridge.cli.call', name }
 end

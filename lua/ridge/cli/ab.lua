@@ -5,6 +5,7 @@
 local args = require 'ridge.cli.args'
 local stored = require 'ridge.cli.stored'
 local canonical = require 'ridge.store.canonical'
+local origins = require 'ridge.cli.origin'
 local verdicts = require 'ridge.cli.verdicts'
 local plain = require 'ridge.plain'
 local ratio = require 'ridge.show.ratio'
@@ -54,40 +55,6 @@ Exit status: 0; 3 when --fail-on holds for a pair; 4 with --strict when a pair i
 -- -- Reading the command line ------------------------------------------------------------
 
 local function list_or_nil(list) return #list > 0 and list or nil end
-
--- -- The sweep ------------------------------------------------------------------------------
-
--- What other processes run: the text of a recipe, where it is from, its arguments.
-local function origin_of(name, argv, db)
-  local recipe = require 'ridge.cli.recipe'
-  local found, reason = recipe.find(name)
-  if found then return { name = name, argv = argv } end
-  local store = require 'ridge.store'
-  local path = db or store.default_path()
-  local file = io.open(path, 'rb')
-  if not file then return nil, reason end
-  file:close()
-  local st = store.open(path, 'read')
-  local row = st.db:row([[/* recipe of a sweep */ SELECT s.base, s.args, s.space, r.source, r.name
-    FROM main.sweep s JOIN main.recipe r ON r.id = s.recipe_id WHERE s.name = ?1 OR s.base = ?1
-    ORDER BY (s.name = ?1) DESC, s.generation DESC LIMIT 1]], name)
-  st:close()
-  if not row then
-    return nil, ('%s, and no sweep of that name in %s; see: ridge list, ridge sweeps'):format(
-      reason:gsub('; see: ridge list$', ''), path)
-  end
-  return { name = row.name, source = row.source, argv = argv, sweep = row.base, args = row.args,
-           space = row.space }
-end
-
--- A stored sweep is the recipe with the arguments it had.
-local function same_sweep(sw, origin)
-  if not origin.source then return true end
-  local args_now = canonical.encode(sw.spec.args or {})
-  if sw.plan.text == origin.space and args_now == origin.args then return true end
-  return nil, ('the stored sweep was made with other arguments (%s, now %s); give them after --')
-    :format(origin.args, args_now)
-end
 
 -- -- Printing --------------------------------------------------------------------------------
 
@@ -156,12 +123,12 @@ function M.main(argv)
   if not given then return fail(reason) end
   local condition, wrong = verdicts.condition(opt.fail_on)
   if not condition then return fail(wrong) end
-  local origin, why = origin_of(name, rest, given.db)
+  local origin, why = origins.of(name, rest, given.db)
   if not origin then return fail(why) end
   local sw = require('ridge.cli.remote').sweep_of(origin)
-  local same, differs = same_sweep(sw, origin)
+  local same, differs = origins.agrees(sw, origin)
   if not same then return fail(differs) end
-  given.origin = { name = origin.name, source = origin.source, argv = canonical.list(origin.argv) }
+  given.origin = origins.sent(origin)
   local results = require('ridge.sweep.ab').run(sw, given)
   if opt.as == 'json' then print_json(results) else print_text(results) end
   return verdicts.status(results, condition, opt.strict)

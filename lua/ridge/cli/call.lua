@@ -71,7 +71,7 @@ local function run(what, ...)
   return status
 end
 
-for _, name in ipairs { 'top', 'show', 'retry', 'export', 'watch', 'replay', 'db', 'replot',
+for _, name in ipairs { 'top', 'best', 'show', 'retry', 'export', 'watch', 'replay', 'db', 'replot',
                         'doctor' } do
   M[name] = function(...)
     local status = run(name, ...)

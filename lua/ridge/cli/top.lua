@@ -13,14 +13,16 @@ local SPEC = {
   about = [[
 The best points by a phase or metric, best first. A point whose interval reaches that of the first
 is undecided against it; on a busy machine there are more of those. Points of grade D have no say,
-unless there are no others: then nothing is decided. Times are medians over all passes, what a user
-gets on this machine as it is; with --quiet those of its fast state.
+unless there are no others: then nothing is decided. --disturbed shows them in their place. Times
+are medians over all passes, what a user gets on this machine as it is; with --quiet those of its
+fast state.
 
     ridge top widths --by fwd.gflops -n 10 --where 'dtype = "f32"']],
   rest = 'SWEEP', most = 1,
   { 'by', '', 'phase or metric; the only phase when left out' },
   { 'n', 10, 'how many', integer = true, min = 1, short = 'n' },
   { 'where', '', 'condition on parameters and results' },
+  { 'disturbed', false, 'points of grade D too, in their place; they decide nothing' },
   { 'quiet', false, "by the time in the machine's fast state, where three passes saw it" },
   stored.AS,
   stored.DB,
@@ -54,16 +56,18 @@ end
 
 -- The points that have a say, best first; where there are none, all of them.  What has no value has
 -- no place among those that have one.
-local function choose(found, value)
-  local all, lines = {}, {}
+local function choose(found, value, with_disturbed)
+  local all, lines, n_clear = {}, {}, 0
   for _, line in ipairs(found.lines) do
     if line[value] ~= nil then
       all[#all + 1] = line
       -- what was not timed has no grade
-      if line[#found.titles] ~= 'D' then lines[#lines + 1] = line end
+      local clear = line[#found.titles] ~= 'D'
+      n_clear = n_clear + (clear and 1 or 0)
+      if clear or with_disturbed then lines[#lines + 1] = line end
     end
   end
-  local disturbed = #lines == 0 and #all > 0
+  local disturbed = n_clear == 0 and #all > 0
   return { titles = found.titles, units = found.units, lines = disturbed and all or lines,
            disturbed = disturbed, without = #found.lines - #all }
 end
@@ -75,22 +79,31 @@ local function place(columns, name)
   end
 end
 
--- How each point stands against the first: 'best', 'undecided', 'behind'; nothing without
--- intervals.  Returns how many are undecided against it, and the line of the last of them.
+-- How each point stands against the first that is not disturbed: 'best', 'undecided', 'behind', and
+-- 'disturbed' of those shown among the rest; nothing without intervals.  Returns how many are
+-- undecided against it, and the line of the last of them.
 local function stand(chosen, columns, by, better)
   local lo, hi = place(columns, by .. '_lo'), place(columns, by .. '_hi')
-  local first = chosen.lines[1]
-  if not (lo and first) then return 0, 0 end
-  local n, last, words = 0, 0, {}
+  if not (lo and chosen.lines[1]) then return 0, 0 end
+  local grade = place(columns, 'grade')
+  local n, last, words, first = 0, 0, {}, nil
   for i, line in ipairs(chosen.lines) do
-    local apart = false
-    if i > 1 and not chosen.disturbed and line[lo] and line[hi] and first[lo] and first[hi] then
-      apart = better > 0 and line[hi] < first[lo] or better < 0 and line[lo] > first[hi]
+    if line[grade] == 'D' and not chosen.disturbed then
+      words[i] = 'disturbed'
+    else
+      local apart = false
+      if first and not chosen.disturbed then
+        local best = chosen.lines[first]
+        if line[lo] and line[hi] and best[lo] and best[hi] then
+          apart = better > 0 and line[hi] < best[lo] or better < 0 and line[lo] > best[hi]
+        end
+      end
+      words[i] = apart and 'behind' or 'undecided'
+      if first and not apart then n, last = n + 1, i end
+      first = first or i
     end
-    words[i] = apart and 'behind' or 'undecided'
-    if i > 1 and not apart then n, last = n + 1, i end
   end
-  if n == 0 and not chosen.disturbed then words[1] = 'best' end
+  if n == 0 and not chosen.disturbed then words[first] = 'best' end
   chosen.titles[#chosen.titles + 1] = 'standing'
   for i, line in ipairs(chosen.lines) do line[#chosen.titles] = words[i] end
   return n, last
@@ -138,7 +151,7 @@ function M.main(argv)
       opt.where ~= '' and (' and (%s)'):format(opt.where) or '')
     local found = query.ask(st, sweep.name, { columns = table.concat(columns, ', '), where = where,
       sort = (better > 0 and '-' or '') .. by })
-    local chosen = choose(found, place(columns, by))
+    local chosen = choose(found, place(columns, by), opt.disturbed)
     local undecided, last = stand(chosen, columns, by, better)
     local kept = {}
     for i = 1, math.min(opt.n, #chosen.lines) do kept[i] = chosen.lines[i] end

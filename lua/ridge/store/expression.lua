@@ -1,10 +1,11 @@
 -- SPDX-License-Identifier: MIT
 --- The little language of filters and columns: `batch*width <= 2^20 and kind = 'linear'`.
 --
--- Names, numbers, strings in single or double quotes, comparisons (= == <> != ~= < <= > >=), and,
--- or, not, + - * / ^, brackets, and the functions min, max, log2, abs. Nothing else: there are no
--- calls of anything, so a filter typed on the command line can never be SQL or Lua. It is parsed
--- once, and then either becomes SQL with bound values or is evaluated over a Lua table.
+-- Names, numbers (1.5ms is a time), strings in single or double quotes, comparisons (= == <> !=
+-- ~= < <= > >=), and, or, not, + - * / ^, brackets, and the functions min, max, log2, abs. Nothing
+-- else: there are no calls of anything, so a filter typed on the command line can never be SQL or
+-- Lua. It is parsed once, and then either becomes SQL with bound values or is evaluated over a Lua
+-- table.
 
 local blame = require 'ridge.blame'
 local near = require 'ridge.near'
@@ -20,6 +21,8 @@ local FUNCTIONS = { min = { 2, math.huge }, max = { 2, math.huge }, log2 = { 1, 
 local OPERATORS = { '==', '~=', '!=', '<>', '<=', '>=', '=', '<', '>', '+', '-', '*', '/', '^',
   '(', ')', ',' }
 local SAME = { ['=='] = '=', ['!='] = '~=', ['<>'] = '~=' }
+-- Times are in nanoseconds; a number right before one of these is one: fwd < 1ms.
+local NANOSECONDS = { ns = 1, us = 1e3, ms = 1e6, s = 1e9 }
 local WORDS = { ['and'] = true, ['or'] = true, ['not'] = true }
 
 local function fail(text, at, message)
@@ -49,7 +52,9 @@ local function tokens_of(text)
     if space then
       at = at + #space
     elseif number then
-      add('number', tonumber(number), #number)
+      local suffix = text:match('^%a+%f[^%w_]', at + #number)
+      local unit = NANOSECONDS[suffix]
+      add('number', tonumber(number) * (unit or 1), #number + (unit and #suffix or 0))
     elseif name then
       -- fwd.gflops is fwd_gflops
       local field = text:match('^%.[%a_][%w_]*', at + #name) or ''

@@ -261,6 +261,7 @@ M.FUNCTIONS = {
   ['ridge.sql'] = '"SELECT count(*) AS n, max(width) FROM fit", { db = "fit.db" }',
   ['ridge.sweep'] = '"other"',
   ['ridge.sweeps'] = '{ db = "fit.db" }',
+  ['ridge.best'] = '"fit", { ["for"] = one { "fwd", "max square" }, n = a, db = "fit.db" }',
   ['ridge.top'] = '"fit", { by = one { "fwd", "square" }, n = a, db = "fit.db" }',
   ['ridge.merge'] = '"fit.merged.db", "fit.db"',
   ['ridge.store.open'] = '"fit.db", "read"',

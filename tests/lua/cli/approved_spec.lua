@@ -56,6 +56,28 @@ sweeps widths
 sweeps --db FOLDER/none.db
 ]]
 
+GROUPS.best = [[
+best widths
+best widths --for fwd
+best widths --for 'max 64 / fwd' --where 'width <= 64'
+best widths --for 'min fwd_quiet'
+best widths --for loss
+best widths --for loss -n 1
+best widths --for 'max fwd.gflops' --as csv
+best widths --for fwd --where 'fwd < 2us' --as json
+best widths --for fwd --where 'width > 1000'
+best widths --for 'max zork'
+best widths --for 'max fwd + bwd'
+best widths --for fwd --settle soon
+best old --for fwd
+best nosuch --for fwd
+# which show points that they leave out
+top widths --by fwd --disturbed
+retry widths --grade E
+retry widths --grade A --where 'width > 1000'
+retry widths --when-quiet never
+]]
+
 GROUPS.top = [[
 top widths
 top widths --by fwd
@@ -349,8 +371,8 @@ options --help
 ]]
 
 -- The help of every command; a command that is new stands in none of them, and fails below.
-local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'calibrate', 'choices',
-  'compare', 'db', 'doctor', 'export', 'help', 'list', 'merge', 'onnx', 'plot', 'profile', 'query',
+local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'best', 'calibrate',
+  'choices', 'compare', 'db', 'doctor', 'export', 'help', 'list', 'merge', 'onnx', 'plot', 'profile', 'query',
   'replay', 'replot', 'retry', 'run', 'show', 'sweep', 'sweeps', 'top', 'trust', 'watch' }
 
 local lines = { '--help', '-h', 'help' }

@@ -181,7 +181,7 @@ describe('what another run would differ by', function()
     assert.same({ 0, 0 }, { variation.NONE.up, variation.NONE.down })
   end)
 
-  it('assumes more of memory, and of what nobody knows the cost of, before trust has run', function()
+  it('assumes more of memory, and of calls without a known cost, before trust has run', function()
     for _, case in ipairs { { 0.24, { bytes = 2 ^ 10 } }, { 0.24, { bytes = 2 ^ 20 } },
         { 0.24, { bytes = 2 ^ 25, flops = 2 ^ 30 } }, { 0.34, { bytes = 2 ^ 25 } },
         { 0.34, { flops = 8 } } } do

@@ -1,0 +1,237 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge best`: the points of a sweep that cannot be told from the best one, what limits them,
+--- which parameter matters, and what would decide.
+
+local plain = require 'ridge.plain'
+local ratio = require 'ridge.show.ratio'
+local stored = require 'ridge.cli.stored'
+local verdicts = require 'ridge.cli.verdicts'
+
+local M = {}
+
+M.summary = "what cannot be told from the best: ridge best mlp --for 'max batch / fwd'"
+M.usage = "ridge best SWEEP [--for 'max NAME'] [--where CONDITION] [--settle 5m]"
+
+local SPEC = {
+  about = [[
+The best points by one column or an expression, as a set: all that the measurement cannot tell from
+the first, pass by pass where points have passes, else by their intervals. On a busy machine the
+set is larger. Beside each what limits it and its share of that roof; below, which parameter
+matters and the command that would decide. Points of grade D have no say; where all are D they are
+listed without an order.
+
+    ridge best mlp --for 'max batch / fwd' --where 'fwd < 1e6'
+    ridge best mlp --for 'min fwd' --settle 5m
+
+--settle times the set side by side in fresh processes, each against the best so far.]],
+  rest = 'SWEEP [-- recipe arguments]',
+  { 'for', '', "'max rows_per_s', 'min fwd', 'max batch / fwd'; the only measure when left out" },
+  { 'where', '', 'condition on parameters and results; times in ns' },
+  { 'settle', '', 'pair the points of the set for so long: 90s, 5m' },
+  { 'n', 20, 'points that are listed', integer = true, min = 1, short = 'n' },
+  stored.AS,
+  stored.DB,
+}
+
+-- -- Where it ran -----------------------------------------------------------------------------
+
+local HOST = [[/* where a sweep ran */ SELECT e.device_id, e.vars, d.kind, d.facts, m.l1d, m.l2,
+  m.l3
+  FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt JOIN main.env e ON e.id = a.env_id
+  JOIN main.machine m ON m.id = e.machine_id JOIN main.device d ON d.id = e.device_id
+  WHERE t.sweep_id = ? ORDER BY a.id DESC LIMIT 1]]
+
+-- Caches and ceilings of the newest point's device at its threads; a device has one cache that all
+-- share, and ceilings of 0 threads.
+local function machine_of(st, sweep)
+  local row = st.db:row(HOST, sweep.id)
+  if not row then return { ceilings = {}, threads = 1 } end
+  local canonical = require 'ridge.store.canonical'
+  local on_cpu = row.kind == 'cpu'
+  local threads = on_cpu and canonical.decode(row.vars).threads or 0
+  local list = {}
+  for _, c in ipairs(st:ceilings(row.device_id)) do
+    if c.threads == threads then list[#list + 1] = c end
+  end
+  local machine = on_cpu and { l1d = row.l1d, l2 = row.l2, l3 = row.l3, threads = threads }
+    or { l2 = canonical.decode(row.facts).l2, threads = 1 }
+  machine.ceilings = require('ridge.measure.roof').by_name(list)
+  return machine
+end
+
+-- -- Printing ---------------------------------------------------------------------------------
+
+local function is_time(goal, directions)
+  return goal.is_plain and directions[goal.measured .. '_p95'] ~= nil
+end
+
+-- The table: parameters, value with interval, its ratio to the first, what limits it.
+local function lines_of(found, goal, params, more, n)
+  local titles, units, lines = { 'trial' }, {}, {}
+  local function column(title, unit)
+    titles[#titles + 1] = title
+    units[#titles] = unit
+    return #titles
+  end
+  for _, name in ipairs(params) do column(name) end
+  local unit = more.is_time and 'ns' or nil
+  local at = column(goal.text, unit)
+  local lo, hi = column('lo', unit), column('hi', unit)
+  local against, limit, of_roof = column 'to the first', column 'limit', column 'of roof'
+  local grade = column 'grade'
+  for i = 1, math.min(n, #found.set) do
+    local each = found.set[i]
+    local line = { each.row.trial }
+    for k, name in ipairs(params) do line[1 + k] = each.row[name] end
+    line[at], line[lo], line[hi] = each.v, each.lo, each.hi
+    if each.pair and each.pair.lo then
+      line[against] = ratio.range(each.pair.lo, each.pair.hi)
+    end
+    local name, share = more.limit(each.row)
+    line[limit], line[of_roof] = name, share and ('%.0f %%'):format(100 * share)
+    line[grade] = each.row.grade
+    lines[i] = line
+  end
+  return { titles = titles, units = units, lines = lines }
+end
+
+local function value_text(v, more)
+  return more.is_time and verdicts.time(v) or ('%.4g'):format(v)
+end
+
+-- How far the set reaches: its last value beside the first.
+local function coarse(found, more)
+  local first, last = found.set[1], found.set[#found.set]
+  return ('%s to %s'):format(value_text(first.v, more), value_text(last.v, more))
+end
+
+local function head(found, goal, name, more)
+  local n, way = #found.set, goal.better > 0 and 'most' or 'least'
+  local all = n + found.behind
+  if n == 0 then return ('%s has no point with %s yet\n'):format(name, goal.text) end
+  if found.disturbed then
+    return n == 1 and ('the only point of %s is of grade D, disturbed: nothing is decided\n')
+      :format(name) or ('all %d points of %s are of grade D, disturbed: none of them is decided\n')
+      :format(n, name)
+  elseif n == 1 then
+    return ('%s %s: one point of %d is the best\n'):format(way, goal.text, all)
+  end
+  return ('%s %s: %d of %d points cannot be told apart, %s\n'):format(way, goal.text, n, all,
+    coarse(found, more))
+end
+
+-- Sentences are part of the answer where a table is; beside CSV or JSON they are notes.
+local function say(opt, text)
+  if opt.as == 'table' then plain.print(text) else plain.note(text) end
+end
+
+local function notes(found, effects, more, opt)
+  local function note(text, ...) say(opt, text:format(...) .. '\n') end
+  if #found.set > opt.n then
+    note('%d more of the set: -n %d shows all', #found.set - opt.n, #found.set)
+  end
+  if found.left_out > 0 then
+    note('%s of grade D left out', plain.count(found.left_out, 'point'))
+  end
+  if found.without > 0 then
+    note('%s without a value', plain.count(found.without, 'measured point'))
+  end
+  if found.open > 0 then note('%s not measured', plain.count(found.open, 'point')) end
+  local parts = {}
+  for i, effect in ipairs(effects) do
+    if i > 3 then break end
+    parts[i] = ('%s x%.3g (best %s)'):format(effect.name, effect.reach,
+      type(effect.best) == 'number' and ('%.6g'):format(effect.best) or tostring(effect.best))
+  end
+  if #parts > 0 then
+    note('what matters, between medians over all others: %s', table.concat(parts, ', '))
+  end
+  if more.has_no_roofs then note 'no roofs: the machine was not calibrated (ridge calibrate)' end
+end
+
+local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
+
+-- What would make the set smaller.
+local function next_step(found, goal, name, opt)
+  if found.disturbed then
+    say(opt, ('on a quiet machine: ridge retry %s --grade D, then the sweep again\n'):format(name))
+  elseif #found.set > 1 and goal.is_phase then
+    say(opt, ("to decide: ridge best %s --for %s%s --settle %s\n"):format(name,
+      quoted((goal.better > 0 and 'max ' or 'min ') .. goal.text),
+      opt.where ~= '' and ' --where ' .. quoted(opt.where) or '',
+      #found.set > 8 and '15m' or '5m'))
+  end
+end
+
+-- -- The command ------------------------------------------------------------------------------
+
+local function settle(opt, name, argv, path, goal, found, params)
+  local origins = require 'ridge.cli.origin'
+  local origin = origins.of_sweep(name, argv, path)
+  local sw = require('ridge.cli.remote').sweep_of(origin)
+  local same, differs = origins.agrees(sw, origin)
+  if not same then return nil, differs end
+  local clock = require 'ridge.measure.native'
+  local now = clock.services().now
+  local result = require('ridge.sweep.settle').run(sw, goal, found.set, params, {
+    seconds = require('ridge.sweep.part').seconds(opt.settle),
+    now = function() return tonumber(now()) / 1e9 end,
+    origin = origins.sent(origin), db = path,
+    progress = function(text) plain.note(text, '\n') end })
+  found.set, found.behind = result.set, found.behind + #result.behind
+  plain.note(('%s timed side by side, %d told apart%s\n'):format(
+    plain.count(result.pairs, 'pair'), #result.behind,
+    result.untried > 0 and (', no time left for %d'):format(result.untried) or ''))
+  return true
+end
+
+--- Print the set.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  return stored.run('best', SPEC, argv, nil, function(opt, rest)
+    local name = table.remove(rest, 1)
+    if not name then return stored.fail('best', 'a sweep is missing; ridge sweeps lists them') end
+    if #rest > 0 and opt.settle == '' then
+      return stored.fail('best', ("'%s' is too much; arguments of the recipe are for "
+        .. '--settle'):format(rest[1]))
+    end
+    local best, store = require 'ridge.sweep.best', require 'ridge.store'
+    local expression, results = require 'ridge.store.expression', require 'ridge.store.results'
+    local path = opt.db ~= '' and opt.db or store.default_path()
+    local condition = opt.where ~= '' and expression.parse(opt.where)
+    local goal, found, params, more, effects
+    store.with(path, 'read', function(st)
+      local sweep = require('ridge.store.query').sweep(st, name)
+      name = sweep.name
+      local what = 'the sweep ' .. name
+      local directions, rows = results.directions(st, sweep.id), results.rows(st, sweep.id)
+      params = results.params(st, sweep.id)
+      goal = best.goal(opt['for'], directions, rows, what)
+      goal.is_phase = goal.measured ~= nil and directions[goal.measured .. '_p95'] ~= nil
+      if condition then rows = best.where(rows, condition, what) end
+      found, effects = best.set(rows, goal), best.effects(rows, goal, params)
+      local machine = machine_of(st, sweep)
+      more = { is_time = is_time(goal, directions),
+        has_no_roofs = goal.is_phase and next(machine.ceilings) == nil,
+        limit = function(row)
+          if goal.is_phase then return best.limit(row, goal.measured, machine) end
+        end }
+    end)
+    if opt.settle ~= '' then
+      if not goal.is_phase then
+        return stored.fail('best', ("--settle times phases, and %s is none; write '%s batch / fwd' "
+          .. 'or the like'):format(goal.text, goal.better > 0 and 'max' or 'min'))
+      elseif #found.set > 1 and not found.disturbed then
+        local ok, why = settle(opt, name, rest, path, goal, found, params)
+        if not ok then return stored.fail('best', why) end
+      end
+    end
+    say(opt, head(found, goal, name, more))
+    stored.show(lines_of(found, goal, params, more, opt.n), opt)
+    notes(found, effects, more, opt)
+    if opt.settle == '' then next_step(found, goal, name, opt) end
+  end)
+end
+
+return M

@@ -1,0 +1,262 @@
+-- SPDX-License-Identifier: MIT
+--- The best points of a sweep as a set: those that the measurement cannot tell from the first.
+--
+-- Two points are told apart pass by pass, where both have passes, and by their intervals where they
+-- have none; a value without an interval is taken as exact.  Points of grade D have no say.
+
+local blame = require 'ridge.blame'
+local expression = require 'ridge.store.expression'
+local near = require 'ridge.near'
+local passes = require 'ridge.measure.passes'
+local roof = require 'ridge.measure.roof'
+
+local M = {}
+
+-- -- What is looked for ------------------------------------------------------------------------
+
+local function finite(v) return type(v) == 'number' and v == v and math.abs(v) < math.huge end
+
+-- Columns of all rows, and of them those that were timed or measured with an interval.
+local function columns_of(rows)
+  local known = {}
+  for _, row in ipairs(rows) do
+    for name, value in pairs(row) do
+      if finite(value) then known[name] = true end
+    end
+  end
+  return known
+end
+
+local function sorted(set)
+  local names = {}
+  for name in pairs(set) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+-- Columns that one may look for: timed phases and metrics, without their ends and quantiles.
+local function measures_of(directions)
+  local list = {}
+  for _, name in ipairs(sorted(directions)) do
+    local phase = name:match '^(.*)_[%w]+$'
+    if not (phase and directions[phase .. '_p95']) and not name:find '_lo$'
+        and not name:find '_hi$' then
+      list[#list + 1] = name
+    end
+  end
+  return list
+end
+
+local function wanted(text, directions, what)
+  local list = measures_of(directions)
+  if #list == 0 then blame.raise(('%s has no measured point yet'):format(what), 'EARG') end
+  blame.raise(('%s; %s has %s'):format(text, what, table.concat(list, ', ')), 'EARG')
+end
+
+--- What is best: 'max rows_per_s', 'min fwd / batch', or a name whose direction is known.
+---@param text string       '' takes the only phase or metric with a direction
+---@param directions table  of ridge.store.results
+---@param rows table        of ridge.store.results
+---@param what string       for errors: 'the sweep widths'
+---@return table goal       text, tree, better (1: more, -1: less), measured (the column whose
+---  interval the value has; nil where none has one), is_plain (the value is that column)
+function M.goal(text, directions, rows, what)
+  local sign, rest = text:match '^%s*(m[axin]+)%s+(.+)$'
+  local better = sign == 'max' and 1 or sign == 'min' and -1 or nil
+  local body = better and rest or text
+  if body:match '^%s*$' then
+    local list = measures_of(directions)
+    if #list ~= 1 then wanted("--for 'max NAME' or 'min NAME' is missing", directions, what) end
+    body = list[1]
+  end
+  local tree, known = expression.parse(body), columns_of(rows)
+  local name = body:match '^%s*([%a_][%w_.]*)%s*$'
+  name = name and name:gsub('%.', '_')
+  if name and not known[name] then
+    wanted(('there is no %s%s'):format(name, near.hint(name, sorted(known))), directions, what)
+  end
+  expression.check(tree, known, what)
+  better = better or name and directions[name]
+  if not better or better == 0 then
+    wanted(("nobody said which way %s is better; write 'max %s' or 'min %s'"):format(body, body,
+      body), directions, what)
+  end
+  local measured
+  expression.names(tree, function(each)
+    if known[each .. '_lo'] and each ~= measured then
+      if measured then
+        blame.raise(('%s holds %s and %s, which both have intervals: one at most'):format(body,
+          measured, each), 'EARG')
+      end
+      measured = each
+    end
+  end)
+  return { text = body, tree = tree, better = better, measured = measured,
+           is_plain = name ~= nil and name == measured }
+end
+
+--- The value of a row where its measured column has another value.
+---@param goal table    of M.goal
+---@param row table     of ridge.store.results
+---@param x number|nil
+---@return number|nil v nil where it is no finite number
+function M.value_at(goal, row, x)
+  if not x then return nil end
+  local v = expression.evaluate(goal.tree, setmetatable({ [goal.measured] = x },
+    { __index = row }))
+  return finite(v) and v or nil
+end
+
+-- A row as a candidate: v, lo, hi (nil without an interval), passes (its value by pass).
+local function candidate(goal, row)
+  local v = expression.evaluate(goal.tree, row)
+  if not finite(v) then return nil end
+  local found = { row = row, v = v }
+  if not goal.measured then return found end
+  local a = M.value_at(goal, row, row[goal.measured .. '_lo'])
+  local b = M.value_at(goal, row, row[goal.measured .. '_hi'])
+  if a and b then found.lo, found.hi = math.min(a, b, v), math.max(a, b, v) end
+  local text = row[goal.measured .. '_by_pass']
+  if type(text) == 'string' then
+    found.passes = {}
+    local i = 0
+    for word in text:gmatch '%S+' do
+      i = i + 1
+      local value = M.value_at(goal, row, tonumber(word))
+      found.passes[i] = value and value > 0 and value or false
+    end
+  end
+  return found
+end
+
+--- Is a candidate beyond doubt behind the first one?
+---@param goal table
+---@param first table   v, lo, hi, passes
+---@param other table
+---@return boolean behind
+---@return table|nil pair  ratio of other over first within passes, where both have five
+function M.is_behind(goal, first, other)
+  local pair = first.passes and other.passes and passes.ratio(first.passes, other.passes)
+  if pair and pair.lo then
+    if goal.better > 0 then return pair.hi < 1, pair end
+    return pair.lo > 1, pair
+  end
+  if first.lo and other.lo then
+    if goal.better > 0 then return other.hi < first.lo end
+    return other.lo > first.hi
+  end
+  -- a time without its interval may be anything; what has none in any row is exact
+  if goal.measured then return false end
+  return (first.v - other.v) * goal.better > 0
+end
+
+-- -- The answer --------------------------------------------------------------------------------
+
+--- The rows that fulfil a condition.
+---@param rows table
+---@param condition table  of ridge.store.expression
+---@param what string      for errors: 'the sweep widths'
+---@return table rows
+function M.where(rows, condition, what)
+  local known, out = {}, {}
+  for _, row in ipairs(rows) do
+    for name in pairs(row) do known[name] = true end
+  end
+  expression.check(condition, known, what)
+  for _, row in ipairs(rows) do
+    if expression.holds(condition, row) then out[#out + 1] = row end
+  end
+  return out
+end
+
+--- The set of points that cannot be told from the best.
+---@param rows table   of ridge.store.results
+---@param goal table   of M.goal
+---@return table found  set (candidates, best first: row, v, lo, hi, pair), behind (how many are),
+---  disturbed (all points are of grade D: set is all of them, and nothing is decided), left_out
+---  (points of grade D beside others), without (measured points that lack the value), open (points
+---  that were not measured)
+function M.set(rows, goal)
+  local clear, all = {}, {}
+  local found = { set = {}, behind = 0, without = 0, open = 0 }
+  for _, row in ipairs(rows) do
+    if row.state == 'ok' then
+      local each = candidate(goal, row)
+      if each then
+        all[#all + 1] = each
+        if row.grade ~= 'D' then clear[#clear + 1] = each end
+      else
+        found.without = found.without + 1
+      end
+    else
+      found.open = found.open + 1
+    end
+  end
+  found.disturbed = #clear == 0 and #all > 0
+  found.left_out = found.disturbed and 0 or #all - #clear
+  local list = found.disturbed and all or clear
+  table.sort(list, function(a, b)
+    if a.v ~= b.v then return (a.v - b.v) * goal.better > 0 end
+    return a.row.trial < b.row.trial
+  end)
+  for i, each in ipairs(list) do
+    local behind, pair
+    if i > 1 and not found.disturbed then behind, pair = M.is_behind(goal, list[1], each) end
+    each.pair = pair
+    if behind then
+      found.behind = found.behind + 1
+    else
+      found.set[#found.set + 1] = each
+    end
+  end
+  return found
+end
+
+-- -- Why ---------------------------------------------------------------------------------------
+
+-- A call shorter than this that is as far from its roof is limited by being called: dispatch, Lua.
+local SHORT_NS, FAR = 1e4, 0.1
+local WORDS = { compute = 'arithmetic', L1 = 'L1', L2 = 'L2', LLC = 'last cache', DRAM = 'memory' }
+
+--- What limits a point, and the share of that roof which it reaches.
+---@param row table     of ridge.store.results
+---@param phase string  its phase
+---@param machine table l1d, l2, l3 in bytes, threads, ceilings by name
+---@return string|nil limit  arithmetic, L1, L2, last cache, memory, calls; nil where operations,
+---  bytes or ceilings are not known
+---@return number|nil share
+function M.limit(row, phase, machine)
+  local ns = row[phase]
+  if not (finite(ns) and ns > 0) then return nil end
+  local least, name = roof.least({ flops = row[phase .. '_flops'], bytes = row[phase .. '_bytes'],
+    sign_flops = row[phase .. '_sign_flops'], dtype = row.dtype or 'f32' }, machine.ceilings,
+    machine)
+  if not least then return nil end
+  local share = least / ns
+  if share < FAR and ns < SHORT_NS then return 'calls', share end
+  return WORDS[name], share
+end
+
+--- Parameters by how far the medians over all others lie apart.
+---@param rows table
+---@param goal table
+---@param params string[]
+---@return table[] effects  name, reach (largest over smallest median), best (the value of the
+---  parameter with the best median); largest reach first
+function M.effects(rows, goal, params)
+  local valued, out = {}, {}
+  for _, row in ipairs(rows) do
+    local each = row.state == 'ok' and candidate(goal, row)
+    if each then valued[#valued + 1] = setmetatable({ value = each.v }, { __index = row }) end
+  end
+  for i, effect in ipairs(require('ridge.plot.effects').effects(valued, params, 'value')) do
+    local best = effect.levels[1]
+    for _, level in ipairs(effect.levels) do
+      if (level.median - best.median) * goal.better > 0 then best = level end
+    end
+    out[i] = { name = effect.name, reach = effect.reach, best = best.value }
+  end
+  return out
+end
+
+return M
