@@ -102,7 +102,8 @@ end
 -- How far the set reaches: its last value beside the first.
 local function coarse(found, more)
   local first, last = found.set[1], found.set[#found.set]
-  return ('%s to %s'):format(value_text(first.v, more), value_text(last.v, more))
+  local from, to = value_text(first.v, more), value_text(last.v, more)
+  return from == to and 'all ' .. from or from .. ' to ' .. to
 end
 
 local function head(found, goal, name, more)
@@ -165,7 +166,7 @@ end
 
 -- -- The command ------------------------------------------------------------------------------
 
-local function settle(opt, name, argv, path, goal, found, params)
+local function settle(seconds, name, argv, path, goal, found, params)
   local origins = require 'ridge.cli.origin'
   local origin = origins.of_sweep(name, argv, path)
   local sw = require('ridge.cli.remote').sweep_of(origin)
@@ -174,7 +175,7 @@ local function settle(opt, name, argv, path, goal, found, params)
   local clock = require 'ridge.measure.native'
   local now = clock.services().now
   local result = require('ridge.sweep.settle').run(sw, goal, found.set, params, {
-    seconds = require('ridge.sweep.part').seconds(opt.settle),
+    seconds = seconds,
     now = function() return tonumber(now()) / 1e9 end,
     origin = origins.sent(origin), db = path,
     progress = function(text) plain.note(text, '\n') end })
@@ -199,6 +200,7 @@ function M.main(argv)
     local best, store = require 'ridge.sweep.best', require 'ridge.store'
     local expression, results = require 'ridge.store.expression', require 'ridge.store.results'
     local path = opt.db ~= '' and opt.db or store.default_path()
+    local seconds = opt.settle ~= '' and require('ridge.sweep.part').seconds(opt.settle)
     local condition = opt.where ~= '' and expression.parse(opt.where)
     local goal, found, params, more, effects
     store.with(path, 'read', function(st)
@@ -218,19 +220,19 @@ function M.main(argv)
           if goal.is_phase then return best.limit(row, goal.measured, machine) end
         end }
     end)
-    if opt.settle ~= '' then
+    if seconds then
       if not goal.is_phase then
         return stored.fail('best', ("--settle times phases, and %s is none; write '%s batch / fwd' "
           .. 'or the like'):format(goal.text, goal.better > 0 and 'max' or 'min'))
       elseif #found.set > 1 and not found.disturbed then
-        local ok, why = settle(opt, name, rest, path, goal, found, params)
+        local ok, why = settle(seconds, name, rest, path, goal, found, params)
         if not ok then return stored.fail('best', why) end
       end
     end
     say(opt, head(found, goal, name, more))
     stored.show(lines_of(found, goal, params, more, opt.n), opt)
     notes(found, effects, more, opt)
-    if opt.settle == '' then next_step(found, goal, name, opt) end
+    if not seconds then next_step(found, goal, name, opt) end
   end)
 end
 

@@ -2,7 +2,8 @@
 --- The best points of a sweep as a set: those that the measurement cannot tell from the first.
 --
 -- Two points are told apart pass by pass, where both have passes, and by their intervals where they
--- have none; a value without an interval is taken as exact.  Points of grade D have no say.
+-- have none; a time without an interval is told from nothing, a metric without any is taken as
+-- exact.  Points of grade D have no say.
 
 local blame = require 'ridge.blame'
 local expression = require 'ridge.store.expression'

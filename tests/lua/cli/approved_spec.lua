@@ -372,7 +372,8 @@ options --help
 
 -- The help of every command; a command that is new stands in none of them, and fails below.
 local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'best', 'calibrate',
-  'choices', 'compare', 'db', 'doctor', 'export', 'help', 'list', 'merge', 'onnx', 'plot', 'profile', 'query',
+  'choices', 'compare', 'db', 'doctor', 'export', 'help', 'list', 'merge', 'onnx', 'plot',
+  'profile', 'query',
   'replay', 'replot', 'retry', 'run', 'show', 'sweep', 'sweeps', 'top', 'trust', 'watch' }
 
 local lines = { '--help', '-h', 'help' }

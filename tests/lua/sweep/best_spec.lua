@@ -127,6 +127,11 @@ describe('the set', function()
     assert.same({ '1 2', 1, 3, 1 }, { names, found.behind, found.without, found.open })
   end)
 
+  it('does not tell a time without an interval from any', function()
+    local rows = { row(1, 10, 9, 11), row(2, 1e9), row(3, 40, 39, 41) }
+    assert.equal('1 2', (set('fwd', rows)))
+  end)
+
   it('does not ask disturbed points, unless there are no others', function()
     local rows = { row(1, 5, 4, 6, { grade = 'D' }), row(2, 10, 9, 11), row(3, 20, 19, 21) }
     local names, found = set('fwd', rows)
