@@ -127,7 +127,7 @@ describe('the set', function()
     assert.same({ '1 2', 1, 3, 1 }, { names, found.behind, found.without, found.open })
   end)
 
-  it('does not tell a time without an interval from any', function()
+  it('keeps a time without an interval', function()
     local rows = { row(1, 10, 9, 11), row(2, 1e9), row(3, 40, 39, 41) }
     assert.equal('1 2', (set('fwd', rows)))
   end)
