@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 #include "op/compose.h"
+#include "op/list.h"
+#include "op/op.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
@@ -166,29 +168,66 @@ static void release(rg_tensor *out[3])
   }
 }
 
-/* Refuse allocation after allocation until the call needs no more. */
+/* Refuse allocation after allocation until the call needs no more; one that failed has drawn no
+** numbers of the default stream, and one that went well keeps those it drew. */
 static void test_memory(void)
 {
+  const rg_generator *g = rg_generator_default();
+
   for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
     rg_tensor *out[3] = { NULL };
     int64_t before = rg_live_tensors();
     int64_t refused = 0;
+    uint64_t at = rg_generator_offset(g);
     rg_status status = calls[i].run(out); /* what is kept for ever is made */
+    const uint64_t drawn = rg_generator_offset(g) - at;
 
     is_status(status, RG_OK, calls[i].name);
+    ok(calls[i].run != matrix || drawn > 0, "dropout draws");
     release(out);
     do {
+      at = rg_generator_offset(g);
       rg_alloc_fail_at(++refused);
       status = calls[i].run(out);
       rg_alloc_fail_at(0);
-      if (status != RG_OK && (status != RG_ENOMEM || out[0] != NULL)) {
+      if (status != RG_OK &&
+          (status != RG_ENOMEM || out[0] != NULL || rg_generator_offset(g) != at)) {
         break;
       }
       release(out);
     } while (status != RG_OK && refused < 10000);
     ok(status == RG_OK && refused > 1, calls[i].name);
+    is_int((int64_t)(rg_generator_offset(g) - at), (int64_t)drawn, "as many numbers again");
     is_int(rg_live_tensors(), before, "no tensor is left");
   }
+}
+
+/* A body with another one in it, and no end. */
+static rg_status endless(const rg_call *call, rg_tensor **out)
+{
+  rg_tensor *y = NULL;
+  const rg_status status = matrix(&y);
+
+  (void)out;
+  rg_tensor_release(y);
+  return status != RG_OK ? status : rg_fail(RG_ENOMEM, "%s: no end", call->op->name);
+}
+
+/* What a body drew that was whole goes back with the one around it. */
+static void test_nested(void)
+{
+  const rg_op op = { .name = "endless",
+                     .id = RG_OP_GROUP_NORM,
+                     RG_INPUTS(RG_IN("x", INPUT, ANY)),
+                     .result = { "y" },
+                     .expand = endless };
+  const rg_generator *g = rg_generator_default();
+  const uint64_t at = rg_generator_offset(g);
+  rg_tensor *out = NULL;
+
+  is_status(rg_run_body(&op, (const rg_tensor *const[]){ image }, 1, NULL, &out), RG_ENOMEM,
+            "no end");
+  is_int((int64_t)rg_generator_offset(g), (int64_t)at, "no number was drawn");
 }
 
 /* -- Refusals ------------------------------------------------------------------------ */
@@ -490,6 +529,7 @@ int main(void)
   }
   make();
   test_memory();
+  test_nested();
   test_refusals();
   test_multiplied();
   test_state_of_others();
