@@ -262,6 +262,22 @@ describe('names', function()
     assert.equal(escape.utf8(NASTY), canonical.decode(escape.json(NASTY)))
   end)
 
+  -- Every first byte of several with every second one, against what the numbers they stand for may be.
+  it('are UTF-8 where their numbers are characters, and nowhere else', function()
+    local FIRST = { { 0xc0, 0x80, 0x7ff }, { 0xe0, 0x800, 0xffff }, { 0xf0, 0x10000, 0x10ffff } }
+    for n, of in ipairs(FIRST) do
+      for a = of[1], n == 3 and 0xff or FIRST[n + 1][1] - 1 do
+        for b = 0, 255 do
+          local text = string.char(a, b) .. ('\128'):rep(n - 1)
+          local number = ((a - of[1]) * 64 + b - 0x80) * 64 ^ (n - 1)
+          local good = b >= 0x80 and b <= 0xbf and number >= of[2] and number <= of[3]
+            and (number < 0xd800 or number > 0xdfff)
+          assert.equal(good, escape.utf8(text) == text, ('%02x %02x'):format(a, b))
+        end
+      end
+    end
+  end)
+
   it('hide no tag', function()
     assert.equal('&lt;b&gt; &amp; &quot;&#39;', escape.xml '<b>\0&\1"\'' :gsub('  ', ' '))
   end)

@@ -109,8 +109,9 @@ function M.GridSample(n, x, grid)
     local at = points:select(3, rank + 1 - i) + 1
     at = corners and at * ((size - 1) / 2) or (at * size - 1) * 0.5
     if mode == 'nearest' then at = at:round() end
-    if padding == 'border' then
-      at = clamped(at, size)
+    if padding == 'border' then -- a place up to half an element outside stays where it is
+      local inside = at:ge(axis.low):minimum(at:le(axis.high))
+      at = ridge.where(inside, at, clamped(at, size))
     elseif padding == 'reflection' then
       at = reflected(at, axis.low, axis.high)
     end
