@@ -63,10 +63,15 @@ local function evaluated(room, name, run)
   return found
 end
 
+-- What is urgent first, else in the order of ORDER.
 local function all_of(run)
-  local list = {}
+  local list, urgent = {}, 0
   for _, room in ipairs(ORDER) do
-    for i = 2, #room do list[#list + 1] = evaluated(room[1], room[i], run) end
+    for i = 2, #room do
+      local found = evaluated(room[1], room[i], run)
+      if found.urgent then urgent = urgent + 1 end
+      table.insert(list, found.urgent and urgent or #list + 1, found)
+    end
   end
   return list
 end
@@ -98,7 +103,8 @@ local function advice(s, opt)
   end
   local findings = trial and trial:inside(evaluate) or evaluate()
   local a = setmetatable({ findings = findings, by_name = {}, profile = run.profile,
-    what = s.what, net = s.name, rows = s.rows, device = s.device, others = s.others }, Advice)
+    what = s.what, net = s.name, rows = s.rows, device = s.device, others = s.others,
+    raised = s.raised }, Advice)
   for _, found in ipairs(findings) do a.by_name[found.name] = found end
   a.lines, a.counts = lines_of(a.by_name)
   return a
@@ -135,7 +141,8 @@ end
 ---@param opts table|nil seconds = 20, roof = 'stored'; of a net also target =, loss =, optimizer =,
 ---  loader =, autocast =, scaler =
 ---@return table advice findings, a list of { name, state ('applies', 'no', 'unknown'), measured,
----  why, try (list of { what, measure }), lines (those of the documents that it answers) };
+---  why, try (list of { what, measure }), lines (those of the documents that it answers), urgent
+---  (true: what is not finite, or diverges; these come first) };
 ---  by_name; lines, a list of { source, number, text, state, finding } that prints as a table;
 ---  counts of them by state; profile; tostring shows it
 -- >> net = ridge.nn.Sequential(ridge.nn.Linear(64, 64), ridge.nn.ReLU(), ridge.nn.Linear(64, 8))

@@ -169,7 +169,7 @@ end
 ---@return boolean own they are the run's
 function Run:losses()
   local s = self.s
-  if #s.losses >= 8 then return s.losses, nil, true end
+  if #s.losses >= 8 or s.is_lost then return s.losses, nil, true end
   local list, why = tried(self, 'descent', function()
     if not s.optimizer then
       return nil, 'no losses of it are known, and no optimizer to take steps with'

@@ -14,6 +14,14 @@ function M.applies(measured, why, ...)
   return { state = 'applies', measured = measured, why = why, try = tries.list(...) }
 end
 
+--- It comes before all others: what does not learn is not to be made faster.
+---@param finding table that applies
+---@return table finding
+function M.first(finding)
+  finding.urgent = true
+  return finding
+end
+
 --- They do not.
 ---@param measured string
 ---@param why string

@@ -36,6 +36,7 @@ local function finished(s)
   end
   s.device = s.device or 'cpu'
   s.losses = s.losses or {}
+  for _, loss in ipairs(s.losses) do s.is_lost = s.is_lost or loss - loss ~= 0 end
   return s
 end
 
@@ -62,6 +63,7 @@ local function add_trainer(s, trainer)
   s.autocast, s.scaler, s.compile, s.clip = o.autocast, o.scaler, o.compile or false, o.clip
   s.accumulate, s.schedule, s.loader = o.accumulate, o.schedule, s.loader or trainer.loader
   s.losses = curve_of(trainer)
+  if trainer.lost then s.losses[#s.losses + 1] = 0 / 0 end -- it ended there, and has no row of it
 end
 
 local function with_batch(s, x, y)
@@ -222,8 +224,8 @@ local function from_witness(w)
   return finished(s)
 end
 
---- Of what a function uses while it is profiled. What it raises is raised; where it was interrupted
---- what was met until then is taken.
+--- Of what a function uses while it is profiled. What it raises is raised; where it was
+--- interrupted, or raised behind a loss that is not finite, what was met until then is taken.
 ---@param f function
 ---@param opt table options of ridge.profile
 ---@return table subject with profile
@@ -233,10 +235,13 @@ function M.of_run(f, opt)
     return state.with(ranges.HEARD, { value = w.heard }, state.with, ranges.MET, { value = w.met },
       f)
   end, opt)
-  if not ok and (not blame.is_error(err) or err.code ~= 'EINTR') then error(err, 0) end
-  local s = from_witness(w)
+  local s = (ok or #w.order > 0) and from_witness(w) or nil
+  if not ok and not (blame.is_error(err) and err.code == 'EINTR') then
+    if not (s and s.is_lost) then error(err, 0) end
+    s.raised = tostring(blame.is_error(err) and err.message or err)
+  end
+  s = s or from_witness(w)
   s.profile = ok and err or profile.last()
-  s.interrupted = not ok
   return s
 end
 

@@ -45,7 +45,7 @@ local function head(a)
   if a.others and a.others > 0 then
     text = ('%s (the largest of %d nets that ran)'):format(text, a.others + 1)
   end
-  return text
+  return a.raised and ('%s\nit raised: %s'):format(text, plain.line(a.raised)) or text
 end
 
 --- All of it.

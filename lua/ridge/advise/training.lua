@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- Findings of training: does the loss fall, are gradients noise, does the scale of a loss fit.
 
+local finite = require 'ridge.advise.finite'
+local plain = require 'ridge.plain'
 local run_of = require 'ridge.advise.run'
 local say = require 'ridge.advise.say'
 local statistics = require 'ridge.measure.statistics'
@@ -34,6 +36,7 @@ end
 
 -- Medians of the first and the last quarter.
 local function ends_of(list)
+  if #list == 0 then return 0 / 0, 0 / 0 end
   local n = math.max(1, math.floor(#list / 4))
   local first, last = {}, {}
   for i = 1, n do first[i], last[i] = list[i], list[#list - n + i] end
@@ -44,20 +47,22 @@ local function from_to(list)
   return #list > 0 and ('%.4g to %.4g'):format(ends_of(list)) or 'none finite'
 end
 
--- What smaller rates would have done on one batch.
+-- What smaller rates would have done on one batch: in words, and a list of { rate, falls }.
 local function smaller_rates(run)
   local s = run.s
-  if not run.trial or not s.optimizer then return '' end
-  local parts = {}
+  if not run.trial or not s.optimizer then return '', {} end
+  local parts, rates = {}, {}
   for _, part in ipairs { 10, 100 } do
     local rate = s.optimizer:lr() / part
     local ok, list = pcall(run.trial.descent, run.trial, 16, rate)
     if ok then
-      local finite, lost = thinned(list)
-      parts[#parts + 1] = ('at %g %s'):format(rate, lost > 0 and 'not finite' or from_to(finite))
+      local kept, lost = thinned(list)
+      parts[#parts + 1] = ('at %g %s'):format(rate, lost > 0 and 'not finite' or from_to(kept))
+      local first, last = ends_of(kept)
+      rates[#rates + 1] = { rate = rate, falls = lost == 0 and last <= first }
     end
   end
-  return #parts > 0 and '; from here on one batch, ' .. table.concat(parts, ', ') or ''
+  return #parts > 0 and '; from here on one batch, ' .. table.concat(parts, ', ') or '', rates
 end
 
 function M.divergence(run)
@@ -65,17 +70,21 @@ function M.divergence(run)
   if not losses then return unknown(why, 'smaller_rate') end
   local list, not_finite = thinned(losses)
   local rate = run.s.optimizer and (' at a rate of %g'):format(run.s.optimizer:lr()) or ''
-  local measured = ('%d losses %s%s, medians of quarters %s'):format(#losses,
+  local measured = ('%s %s%s, medians of quarters %s'):format(plain.count(#losses, 'loss'),
     own and 'of the run' or 'of as many steps on one batch', rate, from_to(list))
   if not_finite > 0 then
-    return applies(('%s; %d are not finite%s'):format(measured, not_finite, smaller_rates(run)),
-      'losses are not finite', 'smaller_rate', 'anomaly')
+    local told, rates = smaller_rates(run)
+    local first, last = ends_of(list)
+    local cause, cures = finite.cause(run.s, rates, own and #list > 1 and last > first)
+    return say.first(applies(('%s; %d of them not finite%s'):format(measured, not_finite, told),
+      cause, unpack(cures)))
   end
   local p, s = trend.mann_kendall(list)
   local first, last = ends_of(list)
   if s > 0 and p < CHANCE and last > first then
-    return applies(measured .. smaller_rates(run),
-      ('it rises beyond chance, p = %.2g'):format(p), 'smaller_rate')
+    local told = smaller_rates(run)
+    return say.first(applies(measured .. told,
+      ('it rises beyond chance, p = %.2g'):format(p), 'smaller_rate'))
   end
   return no(measured, s < 0 and p < CHANCE and ('it falls beyond chance, p = %.2g'):format(p)
     or 'it does not rise')
@@ -144,15 +153,16 @@ function M.loss_scale(run)
     return no(measured, s.scaler and 'the scale fits' or 'it needs no scale')
   end
   if scale <= 1 and not s.scaler then
-    return applies(measured, 'without a scale: it is not of that', 'anomaly', 'smaller_rate')
+    return say.first(applies(measured, 'without a scale: it is not of that', 'anomaly',
+      'smaller_rate'))
   end
   local fits = fitting_scale(run, scale)
   if not fits then
-    return applies(measured, 'at no scale are they finite: it is not of that', 'anomaly',
-      'smaller_rate')
+    return say.first(applies(measured, 'at no scale are they finite: it is not of that', 'anomaly',
+      'smaller_rate'))
   end
-  return applies(('%s; at %g they are finite'):format(measured, fits),
-    'it overflows: a smaller scale, not a larger one', 'smaller_scale')
+  return say.first(applies(('%s; at %g they are finite'):format(measured, fits),
+    'it overflows: a smaller scale, not a larger one', 'smaller_scale'))
 end
 
 -- Rates of the run: is there a schedule?

@@ -48,6 +48,10 @@ M.ALL = {
     'ridge watch runs/one' },
   leaks = { 'look for what steps leave behind', 'ridge.memory.leaks(step)' },
   -- of training
+  clean_batch = { 'leave out or replace what is not finite where the data is read',
+    "x:isfinite():to('f64'):min():item() of every batch is 1" },
+  begin_anew = { 'begin again, from the last checkpoint that is finite or from the start',
+    'trainer.curve: its losses are finite' },
   smaller_rate = { 'a smaller learning rate, or clip = 1 of a Trainer',
     'trainer.curve of both; ridge recipes/train_mlp.lua --lr 1e-4' },
   schedule = { 'a schedule: ridge.optim.CosineLR(optimizer, { steps =, warmup = })',

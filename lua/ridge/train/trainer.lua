@@ -78,6 +78,7 @@ end
 -- A loss that is nan must not reach the parameters; who looks after that is asked first.
 local function check(self, loss, batch)
   if loss ~= loss and not self.options.scaler and not self.stability then
+    self.lost = { batch = batch, epoch = self.epoch + 1 }
     blame.raise(('Trainer: the loss of batch %d in epoch %d is nan'):format(batch,
       self.epoch + 1), 'EARG')
   end
@@ -482,7 +483,7 @@ function Trainer:fit(loader, opts)
   setup.fit(self, loader)
   go_on(self, loader, opts.validate)
   if self.stream then random.default():load_state(self.stream) end
-  self.stream, self.loader, self.validation = nil, loader, opts.validate
+  self.stream, self.loader, self.validation, self.lost = nil, loader, opts.validate, nil
   if ranges.met then ranges.met('fit', Trainer.fit, self) end
   -- a training that had ended for want of patience has ended: the same script, run once more
   local stopped = self.loaded and enough(self) and 'patience' or nil

@@ -209,7 +209,7 @@ describe('a line', function()
     assert.matches('it is not of that', of('loss_scale').why)
     local found = of 'divergence'
     assert.equal('applies', found.state)
-    assert.matches('16 are not finite', found.measured)
+    assert.matches('16 of them not finite', found.measured)
     assert.equal('unknown', of('noise').state)
   end)
 
