@@ -101,7 +101,7 @@ static rg_status copy_same(rg_tensor *y, const rg_tensor *x)
   int32_t threads = rg_threads_for(2.0 * (double)w.walk.count);
 
   if (last > 0 && w.walk.stride[0][last] == w.size && w.walk.stride[1][last] != w.size &&
-      w.walk.stride[1][last - 1] == w.size && w.walk.shape[last] >= 4 &&
+      w.walk.stride[1][last - 1] == w.size && w.walk.shape[last] >= 2 &&
       w.walk.shape[last - 1] >= 4) {
     int64_t rows = w.walk.shape[last - 1];
 

@@ -31,7 +31,7 @@ typedef struct conversion {
 
 struct rg_dnnl {
   rg_dnnl_spec spec;
-  rg_dnnl *next; /* in the thread's cache */
+  bool leaves_act; /* the caller applies the activation */
   dnnl_primitive_desc_t description;
   dnnl_primitive_t primitive;
   dnnl_stream_t stream;
@@ -236,7 +236,7 @@ static rg_status describe_primitive(rg_dnnl *self, dnnl_primitive_attr_t attr, d
 {
   dnnl_memory_desc_t md[N] = { 0 };
 
-  RG_TRY(append_act(ops, self->spec.act));
+  RG_TRY(append_act(ops, self->leaves_act ? RG_ACT_NONE : self->spec.act));
   DNNL_TRY("attributes", dnnl_primitive_attr_set_post_ops(attr, ops));
   DNNL_TRY("attributes", dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
   for (int i = 0; i < N; i++) {
@@ -354,7 +354,7 @@ static rg_status make_memories(rg_dnnl *self)
   return RG_OK;
 }
 
-static rg_status make(rg_dnnl *self)
+static rg_status describe_all(rg_dnnl *self)
 {
   dnnl_primitive_attr_t attr = NULL;
   dnnl_post_ops_t ops = NULL;
@@ -368,7 +368,31 @@ static rg_status make(rg_dnnl *self)
   }
   dnnl_post_ops_destroy(ops);
   dnnl_primitive_attr_destroy(attr);
-  RG_TRY(status);
+  return status;
+}
+
+/* Convolutions as matrix products (small groups, channels first) apply an activation one element
+** at a time, some 5 ns each: 18 times what the product takes. */
+static bool acts_slowly(const rg_dnnl *self)
+{
+  const char *name = "";
+
+  return self->spec.kind == RG_DNNL_CONV && self->spec.act != RG_ACT_NONE &&
+         self->spec.array[RG_DNNL_DST].dtype == RG_F32 &&
+         dnnl_primitive_desc_query(self->description, dnnl_query_impl_info_str, 0, (void *)&name) ==
+             dnnl_success &&
+         strstr(name, "gemm:") != NULL;
+}
+
+static rg_status make(rg_dnnl *self)
+{
+  RG_TRY(describe_all(self));
+  if (acts_slowly(self)) {
+    dnnl_primitive_desc_destroy(self->description);
+    self->description = NULL;
+    self->leaves_act = true;
+    RG_TRY(describe_all(self));
+  }
   DNNL_TRY("a primitive", dnnl_primitive_create(&self->primitive, self->description));
   DNNL_TRY("a stream", dnnl_stream_create(&self->stream, engine, dnnl_stream_default_flags));
   self->packed_bytes = (int64_t)dnnl_memory_desc_get_size(md_of(self, RG_DNNL_WEIGHT));
@@ -415,64 +439,6 @@ void rg_dnnl_release(rg_dnnl *self)
   rg_host_free(self);
 }
 
-/* -- Cache of a thread ------------------------------------------------------------------------- */
-
-enum { CACHE_MOST = 64 }; /* at least as many as there are workers (matmul.c) */
-
-static _Thread_local rg_dnnl *cache;
-static _Thread_local bool cache_watched;
-static pthread_key_t cache_key;
-static pthread_once_t cache_once = PTHREAD_ONCE_INIT;
-
-/* A thread ends: its cache goes with it. */
-static void drop_cache(void *unused)
-{
-  (void)unused;
-  while (cache != NULL) {
-    rg_dnnl *next = cache->next;
-
-    rg_dnnl_release(cache);
-    cache = next;
-  }
-}
-
-static void make_cache_key(void)
-{
-  pthread_key_create(&cache_key, drop_cache);
-}
-
-rg_status rg_dnnl_cached(const rg_dnnl_spec *spec, rg_dnnl **out)
-{
-  int n = 0;
-
-  /* the last one used stands first */
-  for (rg_dnnl **link = &cache; *link != NULL; link = &(*link)->next) {
-    rg_dnnl *self = *link;
-
-    if (memcmp(&self->spec, spec, sizeof(*spec)) == 0) {
-      *link = self->next;
-      self->next = cache;
-      cache = self;
-      *out = self;
-      return RG_OK;
-    }
-    if (++n == CACHE_MOST) {
-      *link = self->next;
-      rg_dnnl_release(self);
-      break;
-    }
-  }
-  if (!cache_watched) {
-    pthread_once(&cache_once, make_cache_key);
-    pthread_setspecific(cache_key, &cache_watched);
-    cache_watched = true;
-  }
-  RG_TRY(rg_dnnl_new(spec, out));
-  (*out)->next = cache;
-  cache = *out;
-  return RG_OK;
-}
-
 /* -- Using ------------------------------------------------------------------------------------- */
 
 int64_t rg_dnnl_scratch_bytes(const rg_dnnl *self)
@@ -493,6 +459,11 @@ int32_t rg_dnnl_packed_dtype(const rg_dnnl *self)
 uint64_t rg_dnnl_packing(const rg_dnnl *self)
 {
   return self->packing;
+}
+
+bool rg_dnnl_leaves_act(const rg_dnnl *self)
+{
+  return self->leaves_act;
 }
 
 /* Run a conversion from one memory object to another. */

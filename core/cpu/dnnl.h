@@ -102,6 +102,9 @@ int32_t rg_dnnl_packed_dtype(const rg_dnnl *self);
 /* A number that is the same for primitives whose packed weights are interchangeable. */
 uint64_t rg_dnnl_packing(const rg_dnnl *self);
 
+/* Is the activation left to the caller, who applies it to what comes out (f32, side by side)? */
+bool rg_dnnl_leaves_act(const rg_dnnl *self);
+
 /* Bring a weight that lies as plain says into the packed form. */
 rg_status rg_dnnl_pack(const rg_dnnl *self, const rg_dnnl_array *plain, const void *from,
                        void *packed) RG_CHECK;

@@ -79,6 +79,88 @@ describe('channels last', function()
     end
   end)
 
+  it('keeps rows and columns of one for a mean that keeps its axes', function()
+    local a, b = conv(16, 16), conv(16, 24)
+    local graph = gives_the_same(function(x) return b(a(x):relu()):mean({ 3, 4 }, true) end,
+      ridge.randn(3, 16, 9, 9))
+    assert.equal('permute copy conv2d relu conv2d mean permute copy', ops(graph))
+  end)
+
+  it('goes through concatenations, along whatever axis', function()
+    ridge.seed(7)
+    local a, b, c, d = conv(16, 16, 1, {}), conv(16, 24), conv(40, 16), conv(16, 16)
+    local graph = gives_the_same(function(x)
+      local y = a(x):relu()
+      return c(ridge.concat({ y, b(y):relu() }, 2):max_pool2d(2))
+    end, ridge.randn(2, 16, 8, 8))
+    assert.equal('permute copy conv2d relu conv2d relu concat max_pool2d conv2d permute copy',
+      ops(graph))
+    for axis = 1, 4 do
+      graph = gives_the_same(function(x)
+        local y = a(x)
+        local z = ridge.concat({ y:relu(), d(y), y }, axis)
+        return axis == 2 and z:mean { 3, 4 } or d(z)
+      end, ridge.randn(2, 16, 8, 8))
+      assert.equal('permute copy conv2d relu conv2d concat '
+        .. (axis == 2 and 'mean' or 'conv2d permute copy'), ops(graph))
+    end
+    graph = gives_the_same(function(x) return c(ridge.concat({ a(x), b(x) }, 2)), x end,
+      ridge.randn(2, 16, 8, 8))
+    assert.equal(3, n_last(graph, 'conv2d'))
+  end)
+
+  it('leaves concatenations with what comes from elsewhere', function()
+    local a, c = conv(16, 16), conv(32, 16)
+    local graph = gives_the_same(function(x)
+      return c(ridge.concat({ a(a(x)), x }, 2))
+    end, ridge.randn(2, 16, 8, 8))
+    assert.equal('permute copy conv2d conv2d permute copy concat conv2d', ops(graph))
+  end)
+
+  it('deals channels out among groups', function()
+    ridge.seed(8)
+    local first, last_one = conv(16, 48, 1, {}), conv(48, 48, 3, { groups = 48, padding = 1 })
+    local shuffled = 'permute copy conv2d view permute copy view conv2d conv2d permute copy'
+    for _, groups in ipairs { 1, 2, 3, 4, 6, 16, 48 } do
+      local graph = gives_the_same(function(x)
+        local y = first(x)
+        local h, w = y:size(3), y:size(4)
+        y = y:reshape(x:size(1), groups, 48 / groups, h, w):permute(1, 3, 2, 4, 5)
+        return last_one(last_one(y:reshape(x:size(1), 48, h, w)))
+      end, ridge.randn(2, 16, 5, 7))
+      -- one group, or groups of one: strides make a view of it
+      if groups > 1 and groups < 48 then assert.equal(shuffled, ops(graph), groups) end
+    end
+    local function not_so(f, why)
+      local graph = gives_the_same(f, ridge.randn(2, 16, 8, 8))
+      assert.is_nil(ops(graph):find('view permute copy view', 1, true), why)
+    end
+    local function dealt(y, order, second)
+      local n = y:size(1)
+      return y:reshape(n, 4, 12, 8, 8):permute(unpack(order)):reshape(unpack(second))
+    end
+    not_so(function(x) return last_one(dealt(first(x), { 1, 3, 2, 5, 4 }, { 2, 48, 8, 8 })) end,
+      'rows and columns exchanged')
+    not_so(function(x) return last_one(dealt(first(x), { 1, 3, 4, 5, 2 }, { 2, 48, 8, 8 })) end,
+      'another order')
+    not_so(function(x)
+      return dealt(first(x), { 1, 3, 2, 4, 5 }, { 2, 24, 16, 8 }):max_pool2d(2)
+    end, 'another shape behind it')
+    not_so(function(x)
+      local y = first(x):reshape(2, 4, 12, 8, 8)
+      return last_one(y:permute(1, 3, 2, 4, 5):reshape(2, 48, 8, 8)), y
+    end, 'what lies between is read')
+    not_so(function(x)
+      local y = first(x):reshape(2, 4, 12, 8, 8):permute(1, 3, 2, 4, 5)
+      return last_one(y:reshape(2, 48, 8, 8)), y:relu()
+    end, 'the exchanged axes are read')
+    gives_the_same(function(x)
+      local y = dealt(first(x), { 1, 3, 2, 4, 5 }, { 2, 48, 8, 8 })
+      local z = last_one(y)
+      return z, y, y:relu_()
+    end, ridge.randn(2, 16, 8, 8))
+  end)
+
   it('brings nothing in for a sum', function()
     local a, b = conv(16, 16), conv(16, 16)
     local graph = gives_the_same(function(x) return b(a(x:relu())) + x end,
@@ -198,11 +280,11 @@ describe('channels last', function()
 end)
 
 -- A function of images of 16 channels drawn at random.
-local function random_function(seed, convs, norm)
+local function random_function(seed, convs, norm, both)
   local draws = {}
   math.randomseed(seed)
   for i = 1, 5 + math.random(8) do
-    draws[i] = { math.random(12), math.random(1000), math.random(1000), math.random(#convs) }
+    draws[i] = { math.random(15), math.random(1000), math.random(1000), math.random(#convs) }
   end
   return function(x)
     local made, own = { x }, {}
@@ -225,6 +307,11 @@ local function random_function(seed, convs, norm)
       elseif kind == 11 and own[y] then
         y:narrow(2, 3, 5):fill_(0.25)
         z = y:sigmoid()
+      elseif kind == 13 then
+        z = both(ridge.concat({ y, other }, 2))
+      elseif kind == 14 then
+        local n, _, h, w = unpack(y.shape)
+        z = y:reshape(n, 4, 4, h, w):permute(1, 3, 2, 4, 5):reshape(n, 16, h, w)
       else
         z = y * y:mean({ 3, 4 }):reshape(x:size(1), 16, 1, 1)
       end
@@ -247,7 +334,7 @@ describe('channels last', function()
       for name, x in pairs(norm:state()) do
         x:detach():copy_(ridge.rand(unpack(x.shape)) * 0.5 + (name:find 'var' and 0.75 or 0.25))
       end
-      local f = random_function(seed, convs, norm)
+      local f = random_function(seed, convs, norm, conv(32, 16))
       local x = ridge.randn(2, 16, 6, 6)
       for _, names in ipairs { LAST, ALL } do
         n = n + n_last(gives_the_same(f, x, names, 1e-4), 'conv2d')

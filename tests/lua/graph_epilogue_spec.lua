@@ -47,6 +47,39 @@ local function quiet(f)
 end
 
 describe('bias and activation as an epilogue', function()
+  -- oneDNN computes these as matrix products and would apply an activation one by one
+  it('costs small groups of a convolution no multiple of what they take', function()
+    ridge.seed(21)
+    local conv = nn.Conv2d(24, 112, 1, { groups = 4 }):eval()
+    local x = ridge.randn(1, 24, 40, 40)
+    local function least(plan)
+      local best = math.huge
+      plan:run()
+      for _ = 1, 7 do
+        local began = os.clock()
+        for _ = 1, 4 do plan:run() end
+        best = math.min(best, os.clock() - began)
+      end
+      return best
+    end
+    for _, act in ipairs(ACTS) do
+      local function f(y)
+        y = conv(y)
+        return y[act](y)
+      end
+      local _, g, plan = becomes('conv2d', quiet(f), x)
+      if act == 'relu' then assert.is_true(least(plan) < 3 * least(g:plan())) end
+    end
+    for _, dtype in ipairs { 'f32', 'bf16' } do -- called
+      local acted = nn.Conv2d(24, 112, 1, { groups = 4, activation = 'tanh' }):eval()
+      acted.weight, acted.bias = conv.weight, conv.bias
+      acted, conv = acted:to(dtype), conv:to(dtype)
+      local y = x:to(dtype)
+      local d = distance(ridge.inference(acted, y), ridge.inference(conv, y):tanh())
+      assert.is_true(d < (dtype == 'f32' and 1e-6 or 0.01), dtype)
+    end
+  end)
+
   it('gives the same results but for rounding', function()
     ridge.seed(1)
     for _, act in ipairs(ACTS) do

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Convolutions with channels last, and what stands between them: pooling, elementwise functions,
-** means over rows and columns.  oneDNN's kernels read and write that order as it is, where channels
+** concatenation, means over rows and columns, channels dealt out among groups (ShuffleNet).  oneDNN's kernels read and write that order as it is, where channels
 ** first are converted in front of each convolution and behind it.
 **
 ** Nodes that hang together by the images they hand on are one region.  Where it begins, an image is
@@ -18,7 +18,9 @@
 #include <string.h>
 
 #include "cpu/conv.h"
+#include "graph/pass/deal.h"
 #include "graph/pass/pass.h"
+#include "op/concat.h"
 #include "op/copy.h"
 #include "op/fused.h"
 #include "op/list.h"
@@ -30,9 +32,9 @@ extern const rg_op rg_op_permute;
 
 enum { VECTOR = 16 };   /* channels of a group */
 enum { PLANE = 4 | 8 }; /* rows and columns, as bits of axes, with channels first */
-enum { MOST_IN = 3 };   /* inputs of a node that is changed: those of a convolution */
 
 static const int64_t to_last[4] = { 0, 2, 3, 1 }, to_first[4] = { 0, 3, 1, 2 };
+static const int32_t axis_last[4] = { 0, 3, 1, 2 }; /* where an axis is with channels last */
 
 typedef struct region {
   int32_t of;     /* the one that it became part of; itself where none */
@@ -50,6 +52,9 @@ typedef struct changing {
   bool *fits;       /* by node: it can have channels last */
   int32_t *last;    /* by value: the same with channels last; -1: none yet */
   int32_t *first;   /* by value: what is read in its place; -1: itself, or nothing reads it */
+  int32_t *in;      /* room for the inputs of a node */
+  int32_t *deals;   /* by node: it puts channels of this image in another order; -1: it does not */
+  int32_t *part_of; /* by node: it is read by such a node alone, this one; -1 */
 } changing;
 
 /* -- Which nodes --------------------------------------------------------------------------- */
@@ -129,7 +134,9 @@ static int32_t n_images(const rg_graph *g, const rg_ir_node *node)
   case RG_OP_MAX:
   case RG_OP_MIN:
     reduce = rg_ir_args(g, node);
-    return reduce->axes == PLANE && reduce->keep == 0 ? 1 : 0;
+    return reduce->axes == PLANE ? 1 : 0;
+  case RG_OP_CONCAT:
+    return node->n_in;
   default:
     break;
   }
@@ -170,6 +177,19 @@ static bool makes_image(const changing *c, const rg_ir_node *node)
   return y->was == RG_IR_NONE && y->device == RG_CPU;
 }
 
+/* The images that a node of a region reads. */
+static int32_t images_of(const changing *c, int32_t number, const int32_t **in)
+{
+  const rg_ir_node *node = rg_ir_node_at(c->g, number);
+
+  if (c->deals[number] != RG_IR_NONE) {
+    *in = &c->deals[number];
+    return 1;
+  }
+  *in = rg_ir_inputs(c->g, node);
+  return c->part_of[number] != RG_IR_NONE ? 0 : n_images(c->g, node);
+}
+
 static bool fits(const changing *c, const rg_ir_node *node)
 {
   if (!makes_image(c, node)) {
@@ -184,7 +204,7 @@ static bool fits(const changing *c, const rg_ir_node *node)
   const int32_t n = n_images(c->g, node);
 
   for (int32_t i = 0; i < n; i++) {
-    if (!is_image(rg_ir_value_at(c->g, in[i]))) {
+    if (in[i] == RG_IR_NONE || !is_image(rg_ir_value_at(c->g, in[i]))) {
       return false;
     }
   }
@@ -223,14 +243,32 @@ static bool comes_fitting(const changing *c, int32_t value)
 }
 
 /* What is no convolution is part of a region only behind others of it, in all its inputs. */
-static bool follows(const changing *c, const rg_ir_node *node)
+static bool follows(const changing *c, int32_t number)
 {
-  const int32_t n = n_images(c->g, node);
+  const int32_t *in;
+  const int32_t n = images_of(c, number, &in);
 
-  for (int32_t i = 0; i < n && node->op->id != RG_OP_CONV2D; i++) {
-    if (!comes_fitting(c, rg_ir_inputs(c->g, node)[i])) {
+  for (int32_t i = 0; i < n && rg_ir_node_at(c->g, number)->op->id != RG_OP_CONV2D; i++) {
+    if (!comes_fitting(c, in[i])) {
       return false;
     }
+  }
+  return true;
+}
+
+/* Nodes that deal channels out belong together: all of them have a place, or none. */
+static bool fits_deal(changing *c, int32_t number)
+{
+  rg_deal d;
+
+  if (!rg_deal_take(c->g, number, &d) || !is_image(rg_ir_value_at(c->g, d.image)) ||
+      !comes_fitting(c, d.image)) {
+    return false;
+  }
+  c->deals[number] = d.image;
+  for (int k = 0; k < 4; k++) {
+    c->part_of[d.node[k]] = number;
+    c->fits[d.node[k]] = true;
   }
   return true;
 }
@@ -244,12 +282,16 @@ static int64_t bytes_of(const rg_graph *g, int32_t value)
 static void count(changing *c, int32_t number)
 {
   const rg_ir_node *node = rg_ir_node_at(c->g, number);
-  const int32_t *in = rg_ir_inputs(c->g, node);
+  const int32_t *in;
+  const int32_t n = images_of(c, number, &in);
   const int32_t y = rg_ir_outputs(c->g, node)[0];
   const rg_ir_value *v = rg_ir_value_at(c->g, y);
   const rg_ir_use *uses = rg_ir_uses(c->g, v);
   region *r = &c->region[number];
 
+  if (n == 0) {
+    return; /* part of another one */
+  }
   if (node->op->id == RG_OP_CONV2D) {
     r->spared = bytes_of(c->g, in[0]) + bytes_of(c->g, y);
   }
@@ -269,9 +311,10 @@ static void count(changing *c, int32_t number)
 static void find_regions(changing *c)
 {
   for (int32_t i = 0; i < c->n; i++) {
-    const rg_ir_node *node = rg_ir_node_at(c->g, c->order[i]);
+    const int32_t number = c->order[i];
 
-    c->fits[c->order[i]] = fits(c, node) && follows(c, node);
+    c->fits[number] =
+        fits_deal(c, number) || (fits(c, rg_ir_node_at(c->g, number)) && follows(c, number));
   }
   for (int32_t i = 0; i < c->n; i++) {
     c->region[c->order[i]].of = c->order[i];
@@ -280,15 +323,17 @@ static void find_regions(changing *c)
     }
   }
   for (int32_t i = 0; i < c->n; i++) {
-    const rg_ir_node *node = rg_ir_node_at(c->g, c->order[i]);
-    const int32_t n = c->fits[c->order[i]] ? n_images(c->g, node) : 0;
+    const int32_t number = c->order[i];
+    const int32_t *in;
+    const int32_t n = c->fits[number] ? images_of(c, number, &in) : 0;
 
     for (int32_t k = 0; k < n; k++) {
-      const int32_t in = rg_ir_inputs(c->g, node)[k];
-
-      if (comes_fitting(c, in)) {
-        join(c, rg_ir_value_at(c->g, in)->producer, c->order[i]);
+      if (comes_fitting(c, in[k])) {
+        join(c, rg_ir_value_at(c->g, in[k])->producer, number);
       }
+    }
+    if (c->part_of[number] != RG_IR_NONE) {
+      join(c, c->part_of[number], number);
     }
   }
   for (int32_t i = 0; i < c->n; i++) {
@@ -332,6 +377,7 @@ typedef union arguments {
   rg_conv2d_args conv2d;
   rg_pool2d_args pool2d;
   rg_reduce_args reduce;
+  rg_concat_args concat;
   char other[RG_IR_MOST_ARGS];
 } arguments;
 
@@ -354,6 +400,9 @@ static void take_args(const rg_graph *g, const rg_ir_node *node, arguments *args
   case RG_OP_MIN:
     args->reduce.axes = PLANE >> 1;
     break;
+  case RG_OP_CONCAT:
+    args->concat.axis = axis_last[args->concat.axis];
+    break;
   default:
     break;
   }
@@ -373,30 +422,48 @@ static bool is_read_first(const changing *c, int32_t value)
   return false;
 }
 
-/* The node with channels last, in front of it; who reads the other order reads a copy. */
-static rg_status change(changing *c, int32_t number)
+/* What a value is with channels last; in front of a node. */
+static rg_status put_last(changing *c, int32_t number, int32_t at, int32_t *out)
 {
   const rg_ir_node old = *rg_ir_node_at(c->g, number);
-  const int32_t images = n_images(c->g, &old);
-  const int32_t y = rg_ir_outputs(c->g, &old)[0];
-  const int32_t storage = rg_ir_value_at(c->g, y)->storage;
-  const bool is_read = is_read_first(c, y);
-  int32_t in[MOST_IN];
+  const int32_t *images;
+  const int32_t n = images_of(c, number, &images);
   int32_t node;
   arguments args;
+  rg_deal d;
 
+  if (c->deals[number] != RG_IR_NONE && rg_deal_take(c->g, number, &d)) {
+    return rg_deal_put(c->g, at, &d, c->last[d.image], out);
+  }
   take_args(c->g, &old, &args);
   for (int32_t i = 0; i < old.n_in; i++) {
-    in[i] = rg_ir_inputs(c->g, &old)[i];
-    RG_TRY(i < images ? get_last(c, number, in[i], &in[i]) : RG_OK);
+    c->in[i] = rg_ir_inputs(c->g, &old)[i];
+    RG_TRY(i < n ? get_last(c, number, c->in[i], &c->in[i]) : RG_OK);
   }
-  RG_TRY(rg_graph_insert(c->g, number, 0, old.op->id, in, old.n_in, &args, &node));
+  RG_TRY(rg_graph_insert(c->g, at, 0, old.op->id, c->in, old.n_in, &args, &node));
   rg_ir_node *made = rg_ir_node_at(c->g, node);
-  const int32_t result = rg_ir_outputs(c->g, made)[0];
 
   made->modes = old.modes;
   made->flops = old.flops;
   made->bytes = old.bytes;
+  *out = rg_ir_outputs(c->g, made)[0];
+  return RG_OK;
+}
+
+/* A node's result with channels last, in front of it; who reads the other order reads a copy. */
+static rg_status change(changing *c, int32_t number)
+{
+  const rg_ir_node *old = rg_ir_node_at(c->g, number);
+  const int32_t y = rg_ir_outputs(c->g, old)[0];
+  const int32_t storage = rg_ir_value_at(c->g, y)->storage;
+  const int32_t at = c->deals[number] != RG_IR_NONE ? old->parent : number;
+  const bool is_read = is_read_first(c, y);
+  int32_t result;
+
+  if (c->part_of[number] != RG_IR_NONE) {
+    return RG_OK;
+  }
+  RG_TRY(put_last(c, number, at, &result));
   c->last[y] = result;
   c->first[y] = result; /* of a mean, which has no order */
   if (rg_ir_value_at(c->g, y)->meta.ndim == 4) {
@@ -404,7 +471,7 @@ static rg_status change(changing *c, int32_t number)
       c->first[y] = RG_IR_NONE;
       return RG_OK;
     }
-    RG_TRY(put_copy(c, number, result, to_first, &c->first[y]));
+    RG_TRY(put_copy(c, at, result, to_first, &c->first[y]));
   }
   /* in the memory of y: who views or overwrites that goes on doing so */
   rg_ir_value_at(c->g, c->first[y])->storage = storage;
@@ -422,7 +489,10 @@ static rg_status change_all(changing *c)
     RG_TRY(c->first[y] != RG_IR_NONE ? rg_ir_replace(c->g, y, c->first[y]) : RG_OK);
   }
   for (int32_t i = c->n - 1; i >= 0; i--) {
-    RG_TRY(c->fits[c->old[i]] ? rg_ir_remove(c->g, c->old[i]) : RG_OK);
+    /* those within another one go with it */
+    RG_TRY(c->fits[c->old[i]] && rg_ir_node_at(c->g, c->old[i])->parent == RG_IR_NONE
+               ? rg_ir_remove(c->g, c->old[i])
+               : RG_OK);
   }
   return RG_OK;
 }
@@ -431,14 +501,23 @@ static rg_status new_arrays(changing *c)
 {
   const size_t n_nodes = (size_t)rg_ir_n_nodes(c->g);
   const size_t n_values = (size_t)c->n_values;
+  int32_t most_in = 1;
 
+  for (int32_t i = 0; i < c->n; i++) {
+    const int32_t n_in = rg_ir_node_at(c->g, c->order[i])->n_in;
+
+    most_in = n_in > most_in ? n_in : most_in;
+  }
   c->region = rg_host_zeroed(n_nodes * sizeof(*c->region));
   c->fits = rg_host_zeroed(n_nodes);
   c->old = rg_host_alloc(n_nodes * sizeof(*c->old));
   c->last = rg_host_alloc(n_values * sizeof(*c->last));
   c->first = rg_host_alloc(n_values * sizeof(*c->first));
+  c->in = rg_host_alloc((size_t)most_in * sizeof(*c->in));
+  c->deals = rg_host_alloc(n_nodes * sizeof(*c->deals));
+  c->part_of = rg_host_alloc(n_nodes * sizeof(*c->part_of));
   if (c->region == NULL || c->fits == NULL || c->old == NULL || c->last == NULL ||
-      c->first == NULL) {
+      c->first == NULL || c->in == NULL || c->deals == NULL || c->part_of == NULL) {
     return rg_fail(RG_ENOMEM, "graph: no memory for channels last");
   }
   for (int32_t i = 0; i < c->n; i++) { /* of a graph without nodes there is no order */
@@ -446,6 +525,8 @@ static rg_status new_arrays(changing *c)
   }
   memset(c->last, 0xff, n_values * sizeof(*c->last));
   memset(c->first, 0xff, n_values * sizeof(*c->first));
+  memset(c->deals, 0xff, n_nodes * sizeof(*c->deals));
+  memset(c->part_of, 0xff, n_nodes * sizeof(*c->part_of));
   return RG_OK;
 }
 
@@ -465,5 +546,8 @@ rg_status rg_pass_channels_last(rg_graph *g)
   rg_host_free(c.old);
   rg_host_free(c.last);
   rg_host_free(c.first);
+  rg_host_free(c.in);
+  rg_host_free(c.deals);
+  rg_host_free(c.part_of);
   return status;
 }
