@@ -211,6 +211,13 @@ rg_status rg_gpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_fr
   const rg_tensor *b = call->n_in > 4 ? call->in[4] : NULL;
   rg_scaled s = {};
 
+  if (x->_dtype == RG_U8 || args->x_zero != 0 || rg_is_bytes(args->dtype) || call->in[2] == NULL ||
+      (b != NULL && b->_dtype == RG_I32)) {
+    return rg_gpu->fail(RG_ENOSUP,
+                        "%s: u8, zero points, x of floats, a bias of i32 and results of bytes have "
+                        "no kernel on devices yet; move the tensors to the CPU",
+                        call->op->name);
+  }
   if (out[0]->_count == 0) {
     return RG_OK;
   }

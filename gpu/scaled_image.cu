@@ -94,6 +94,12 @@ rg_status rg_gpu_scaled_conv2d(const rg_call *call, rg_tensor *const *out, rg_fr
   scaled_work v = {};
 
   frame->path = "direct";
+  if (bias != NULL && bias->_dtype == RG_I32) {
+    return rg_gpu->fail(RG_ENOSUP,
+                        "%s: a bias of i32 has no kernel on devices yet; move the tensors to the "
+                        "CPU",
+                        call->op->name);
+  }
   if (out[0]->_count == 0) {
     return RG_OK;
   }

@@ -357,13 +357,35 @@ static int64_t row_of(const work *w, int64_t tile)
   return w->p->m * tile / w->plan.tiles;
 }
 
+/* Bytes less a zero point reach 255, those of i8 without one -128; weights -128. */
+rg_status rg_i8_whole_bias(const rg_call *call, int64_t at, int64_t n, int64_t k, int32_t *to)
+{
+  const rg_tensor *b = call->in[4];
+  int64_t most = 255 * 128 * k;
+
+  for (int64_t j = 0; j < n; j++) {
+    int32_t v = ((const int32_t *)b->_data)[(at + j) * b->_stride[0]];
+
+    if (v != 0 && (v < 0 ? -(int64_t)v : v) + most > INT32_MAX) {
+      return rg_fail(RG_EARG,
+                     "%s: the bias at %lld is %d, with which a sum of %lld products may not fit "
+                     "into i32",
+                     call->op->name, (long long)(at + j + 1), v, (long long)k);
+    }
+    to[j] = v;
+  }
+  return RG_OK;
+}
+
 void rg_i8_fix(const rg_i8_product *p, int64_t panel, int32_t fix[RG_PANEL])
 {
   const int8_t *b = p->b + panel * rg_i8_panel_bytes(p->k);
   const int32_t *sums = (const int32_t *)(const void *)(b + rg_i8_depth(p->k) * STEP_BYTES);
 
   for (int j = 0; j < RG_PANEL; j++) {
-    fix[j] = (int32_t)(0u - (uint32_t)p->offset * (uint32_t)sums[j]);
+    uint32_t more = p->whole != NULL ? (uint32_t)p->whole[panel * RG_PANEL + j] : 0u;
+
+    fix[j] = (int32_t)(more - (uint32_t)p->offset * (uint32_t)sums[j]);
   }
 }
 

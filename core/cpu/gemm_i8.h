@@ -99,6 +99,7 @@ typedef struct rg_i8_product {
   int64_t x_step;       /* 0: one for all rows, else 1 */
   const float *w_scale; /* n, and as many more as round n up to 32; so bias */
   const float *bias;    /* or NULL */
+  const int32_t *whole; /* a bias that is added to the sums: as many; or NULL */
   int32_t act;
   int32_t dtype; /* f32, bf16, f16; or i8, u8 with a scale and a zero point of their own */
   float y_scale;
@@ -110,6 +111,11 @@ typedef struct rg_i8_product {
 /* Bytes of scratch it needs, and running it there. */
 int64_t rg_i8_room(const rg_i8_product *p);
 rg_status rg_i8_multiply(const rg_i8_product *p, void *room) RG_CHECK;
+
+/* Numbers at .. at + n of the bias of i32 that is input 4 of a call, for sums of k products, which
+** it must not take out of i32. */
+rg_status rg_i8_whole_bias(const rg_call *call, int64_t at, int64_t n, int64_t k,
+                           int32_t *to) RG_CHECK;
 
 /* For loops of one's own: what the columns of a panel have too much, and the epilogue of rows
 ** i .. i + rows from column j on. */

@@ -6,7 +6,10 @@
 ** oneDNN where it has AMX to do it, or w is not kept packed, which it reads in place.  It has to
 ** multiply bytes into 32 bits for that (AVX-512 VNNI, AMX): elsewhere it halves a factor so that no
 ** sum of two products leaves 16 bits, and loses its last place (oneDNN, "Nuances of int8
-** computations").  What it leaves are sums, which are finished in runs that stay in L1.
+** computations").  What it leaves are sums, which are finished in runs that stay in L1.  Zero
+** points, a bias of i32 and results of bytes are in the epilogue of our own product alone.
+**
+** Floats without a scale become rows of i8 first, while they are in the cache.
 **
 ** Every 8-bit float is a number of bf16: their sums are those of products in bf16, which widen them
 ** as they pack, finished likewise.
@@ -17,6 +20,7 @@
 #include "cpu/dnnl.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/path.h"
+#include "cpu/quantize.h"
 #include "cpu/rows.h"
 #include "op/scaled.h"
 
@@ -26,7 +30,8 @@ typedef struct work {
   rg_rows x, y;
   int64_t m, n, k;
   int32_t n_threads;
-  bool whole; /* factors are i8 and sums i32, else f32 */
+  bool whole; /* factors are bytes and sums i32, else f32 */
+  bool own;   /* which only our own product can do */
   bool keeps; /* w is a weight, whose packed form is kept */
   /* factors of i8, adjacent along k */
   const int8_t *a, *b;
@@ -37,8 +42,12 @@ typedef struct work {
   /* f32 without gaps; x_scale is one number where x_step is 0; w_scale has n in any case and, as
   ** bias, whole panels of them */
   float *x_scale, *w_scale, *bias;
+  int32_t *whole_bias; /* instead of bias, where that is of i32 */
   int64_t x_step;
   int32_t act, dtype;
+  uint8_t flip; /* of the bytes of x */
+  int32_t x_zero, y_zero;
+  float y_scale;
   rg_dnnl *dnnl; /* or NULL: our own product, */
   rg_i8_product bytes;
   rg_i8_packed packed;
@@ -63,26 +72,33 @@ static void gather_scale(const rg_tensor *s, int64_t n, float *to)
   }
 }
 
-static void gather(work *w, const rg_call *call)
+static rg_status gather(work *w, const rg_call *call)
 {
   const rg_tensor *x_scale = call->in[2];
   const rg_tensor *w_scale = call->in[3];
   const rg_tensor *b = call->n_in > 4 ? call->in[4] : NULL;
 
-  gather_scale(x_scale, w->x_step == 0 ? 1 : w->m, w->x_scale);
+  if (x_scale != NULL) {
+    gather_scale(x_scale, w->x_step == 0 ? 1 : w->m, w->x_scale);
+  }
   gather_scale(w_scale, w_scale->_count == 1 ? 1 : w->n, w->w_scale);
   for (int64_t j = 1; j < w->n && w_scale->_count == 1; j++) {
     w->w_scale[j] = w->w_scale[0];
   }
-  if (b != NULL) {
+  if (w->bias != NULL) {
     rg_run_f32(b->_data, b->_dtype, 0, b->_stride[0], w->n, w->bias);
   }
   for (int64_t j = w->n; j < rg_round_up(w->n, RG_PANEL); j++) {
     w->w_scale[j] = 0;
-    if (b != NULL) {
+    if (w->bias != NULL) {
       w->bias[j] = 0;
     }
   }
+  if (w->whole_bias == NULL) {
+    return RG_OK;
+  }
+  memset(w->whole_bias, 0, (size_t)rg_round_up(w->n, RG_PANEL) * sizeof(int32_t));
+  return rg_i8_whole_bias(call, 0, w->n, w->k, w->whole_bias);
 }
 
 /* -- Sums -------------------------------------------------------------------------------------- */
@@ -113,7 +129,7 @@ static bool wants_dnnl(const work *w)
   int32_t path = rg_modes_now()->gemm;
   bool tiles = rg_amx_usable() && strstr(rg_machine_facts()->isa, "amx_int8") != NULL;
 
-  return w->whole && w->k > 0 && rg_dnnl_adds_bytes() &&
+  return w->whole && !w->own && w->k > 0 && rg_dnnl_adds_bytes() &&
          (path == RG_GEMM_ONEDNN || (path == RG_GEMM_AUTO && (tiles || !w->keeps)));
 }
 
@@ -136,17 +152,16 @@ static rg_status find_dnnl(work *w)
   return status == RG_ENOSUP ? RG_OK : status; /* it has no such product: the loop does */
 }
 
-/* Rows of x, whose signs are flipped: our own kernels read unsigned bytes. */
+/* Rows of x; the signs of i8 are flipped, since our own kernels read unsigned bytes. */
 static void fill_rows(const void *context, const rg_i8_kernels *kernels, int64_t i0, int64_t i1,
                       uint8_t *to, int64_t ld)
 {
-  enum { FLIP = 0x80 };
   const work *w = context;
   const uint8_t *from = (const uint8_t *)w->x.data + i0 * w->x.row;
 
   for (int64_t i = i0; i < i1; i++, from += w->x.row, to += ld) {
     if (w->x.col == 1) {
-      kernels->row(to, from, w->k, FLIP);
+      kernels->row(to, from, w->k, w->flip);
       continue;
     }
     for (int64_t l = 0; l < w->k; l += RUN) { /* whole steps */
@@ -156,7 +171,7 @@ static void fill_rows(const void *context, const rg_i8_kernels *kernels, int64_t
       for (int64_t q = 0; q < n; q++) {
         some[q] = from[(l + q) * w->x.col];
       }
-      kernels->row(to + l * kernels->width, some, n, FLIP);
+      kernels->row(to + l * kernels->width, some, n, w->flip);
     }
   }
 }
@@ -170,10 +185,12 @@ static void describe_own(work *w)
                               .n_threads = w->n_threads,
                               .fill = fill_rows,
                               .context = w,
-                              .offset = 128,
+                              .offset = w->flip + w->x_zero,
                               .x_step = w->x_step,
                               .act = w->act,
                               .dtype = w->dtype,
+                              .y_scale = w->y_scale,
+                              .y_zero = w->y_zero,
                               .y = w->y.data,
                               .y_row = w->y.row };
 }
@@ -194,6 +211,7 @@ static rg_status multiply_own(work *w, const rg_call *call, rg_frame *frame)
   w->bytes.x_scale = w->x_scale;
   w->bytes.w_scale = w->w_scale;
   w->bytes.bias = w->bias;
+  w->bytes.whole = w->whole_bias;
   RG_TRY(rg_i8_pack(&b, w->n_threads, &w->packed));
   w->bytes.b = w->packed.data;
   status = rg_i8_multiply(&w->bytes, w->scratch);
@@ -313,7 +331,7 @@ static rg_status take_room(work *w, const rg_call *call)
   bool is_own;
   int64_t bytes[2] = { 0, 0 };
   int64_t bytes_s = 0;
-  int64_t bytes_x = rg_round_up((w->x_step == 0 ? 1 : w->m) * 4, 64);
+  int64_t bytes_x = w->x_scale != NULL ? 0 : rg_round_up((w->x_step == 0 ? 1 : w->m) * 4, 64);
   int64_t bytes_w = rg_round_up(w->n, RG_PANEL) * 4;
   int64_t bytes_scratch = 0;
   char *at;
@@ -339,11 +357,18 @@ static rg_status take_room(work *w, const rg_call *call)
   at += bytes[1];
   w->sums = in_place ? w->y.data : at;
   at += bytes_s;
-  w->x_scale = (float *)(void *)at;
-  at += bytes_x;
+  if (bytes_x > 0) {
+    w->x_scale = (float *)(void *)at;
+    at += bytes_x;
+  }
   w->w_scale = (float *)(void *)at;
   at += bytes_w;
-  w->bias = call->n_in > 4 && call->in[4] != NULL ? (float *)(void *)at : NULL;
+  if (call->n_in > 4 && call->in[4] != NULL) {
+    bool is_whole = call->in[4]->_dtype == RG_I32;
+
+    w->bias = is_whole ? NULL : (float *)(void *)at;
+    w->whole_bias = is_whole ? (int32_t *)(void *)at : NULL;
+  }
   if (bytes[0] > 0) {
     copy_rows(w->x.data, w->x.row, w->x.col, w->m, w->k, (int8_t *)(uintptr_t)w->a);
   }
@@ -362,7 +387,7 @@ static rg_status run(work *w, const rg_call *call, rg_frame *frame)
     rg_rows_read(&w->x);
   }
   RG_TRY(take_room(w, call));
-  gather(w, call);
+  RG_TRY(gather(w, call));
   if (w->whole && w->dnnl == NULL) {
     RG_TRY(multiply_own(w, call, frame));
   } else {
@@ -376,26 +401,60 @@ static rg_status run(work *w, const rg_call *call, rg_frame *frame)
   return RG_OK;
 }
 
-rg_status rg_cpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+/* x as rows: its own, or those of i8 that floats become, with scales of their own, in the call's
+** scratch. */
+static rg_status take_x(work *w, const rg_call *call, void *scratch)
+{
+  const rg_tensor *x = call->in[0];
+
+  if (call->in[2] != NULL) {
+    return rg_rows_begin(x, &w->x);
+  }
+  w->x_scale = scratch;
+  w->x = (rg_rows){ .data = (char *)scratch + rg_round_up(w->m * (int64_t)sizeof(float), 64),
+                    .count = w->m,
+                    .row = w->k,
+                    .col = 1 };
+  return rg_rows_to_bytes(x, w->x.data, w->x_scale);
+}
+
+static void describe(work *w, const rg_call *call, const rg_tensor *y)
 {
   const rg_scaled_args *args = call->args;
-  work w = { .act = args->act, .dtype = args->dtype, .whole = call->in[0]->_dtype == RG_I8 };
+  const rg_tensor *y_scale = call->n_in > 5 ? call->in[5] : NULL;
+  bool has_whole_bias = call->n_in > 4 && call->in[4] != NULL && call->in[4]->_dtype == RG_I32;
+
+  w->act = args->act;
+  w->dtype = args->dtype;
+  w->x_zero = (int32_t)args->x_zero;
+  w->y_zero = (int32_t)args->y_zero;
+  w->y_scale = y_scale != NULL ? *(const float *)y_scale->_data : 0;
+  w->whole = call->in[1]->_dtype == RG_I8;
+  w->flip = call->in[0]->_dtype == RG_U8 ? 0 : 0x80;
+  w->own = w->flip == 0 || w->x_zero != 0 || y_scale != NULL || has_whole_bias;
+  w->n = call->in[1]->_shape[0];
+  w->k = call->in[1]->_shape[1];
+  w->keeps = (call->in[1]->_flags & RG_TENSOR_PARAM) != 0;
+  w->m = y->_count / w->n;
+  w->x_step = call->in[2] != NULL && call->in[2]->_count == 1 ? 0 : 1;
+  w->n_threads = rg_threads_for(2.0 * (double)w->m * (double)w->n * (double)w->k);
+}
+
+rg_status rg_cpu_scaled_linear(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  work w;
   rg_status status;
 
+  memset(&w, 0, sizeof(w));
   if (out[0]->_count == 0) {
     return RG_OK;
   }
-  status = rg_rows_begin(call->in[0], &w.x);
+  describe(&w, call, out[0]);
+  status = take_x(&w, call, frame->scratch);
   if (status == RG_OK) {
     status = rg_rows_begin_out(out[0], &w.y);
   }
   if (status == RG_OK) {
-    w.n = call->in[1]->_shape[0];
-    w.k = call->in[1]->_shape[1];
-    w.keeps = (call->in[1]->_flags & RG_TENSOR_PARAM) != 0;
-    w.m = out[0]->_count / w.n;
-    w.x_step = call->in[2]->_count == 1 ? 0 : 1;
-    w.n_threads = rg_threads_for(2.0 * (double)w.m * (double)w.n * (double)w.k);
     status = run(&w, call, frame);
   }
   if (w.room.data != NULL) {

@@ -154,6 +154,7 @@ static rg_status run_gathered(work *w, const rg_tensor *weight, void *room)
     p.b = packed.data;
     p.w_scale += g * of_rounded;
     p.bias = p.bias != NULL ? p.bias + g * of_rounded : NULL;
+    p.whole = p.whole != NULL ? p.whole + g * of_rounded : NULL;
     p.y = (char *)w->y.data + g * w->of * size;
     status = rg_i8_multiply(&p, room);
     rg_i8_unpack(&packed);
@@ -288,7 +289,7 @@ static int64_t padded_bytes(work *w)
 /* -- The kernel ------------------------------------------------------------------------------- */
 
 /* The scales and the bias: those of a group in whole panels. */
-static void gather_numbers(work *w, const rg_call *call)
+static rg_status gather_numbers(work *w, const rg_call *call)
 {
   const rg_tensor *w_scale = call->in[3];
   const rg_tensor *bias = call->n_in > 4 ? call->in[4] : NULL;
@@ -303,13 +304,21 @@ static void gather_numbers(work *w, const rg_call *call)
 
       scales[g * of_rounded + j] = ((const float *)w_scale->_data)[at];
     }
-    if (bias != NULL) {
+    if (bias != NULL && bias->_dtype != RG_I32) {
       rg_run_f32(bias->_data, bias->_dtype, g * w->of * bias->_stride[0], bias->_stride[0], w->of,
                  biases + g * of_rounded);
+    } else if (bias != NULL) {
+      RG_TRY(rg_i8_whole_bias(call, g * w->of, w->of, w->product.k,
+                              (int32_t *)(void *)(biases + g * of_rounded)));
     }
   }
   w->product.w_scale = scales;
-  w->product.bias = bias != NULL ? biases : NULL;
+  if (bias != NULL && bias->_dtype == RG_I32) {
+    w->product.whole = (const int32_t *)(const void *)biases;
+  } else if (bias != NULL) {
+    w->product.bias = biases;
+  }
+  return RG_OK;
 }
 
 static void describe(work *w, const rg_call *call)
@@ -350,7 +359,7 @@ static rg_status run(work *w, const rg_call *call, rg_frame *frame)
   RG_TRY(rg_block_alloc(RG_CPU, bytes_n + (in_place ? padded_bytes(w) : rg_i8_room(&w->product)),
                         &w->room));
   w->numbers = w->room.data;
-  gather_numbers(w, call);
+  RG_TRY(gather_numbers(w, call));
   if (w->x.block.data != NULL) {
     RG_TRY(rg_cpu_convert(&w->x.copy, &w->x.view));
   }

@@ -34,14 +34,16 @@ const rg_backend *rg_cpu_backend(void)
   extern const rg_simd_pool rg_simd_pool_##isa;           \
   extern const rg_simd_conv rg_simd_conv_##isa;           \
   extern const rg_simd_transpose rg_simd_transpose_##isa; \
-  extern const rg_simd_where rg_simd_where_##isa;
+  extern const rg_simd_where rg_simd_where_##isa;         \
+  extern const rg_simd_quantize rg_simd_quantize_##isa;
 #define TABLES(isa)                                                                                \
   {                                                                                                \
     .unary = &rg_simd_unary_##isa, .binary = &rg_simd_binary_##isa, .cast = &rg_simd_cast_##isa,   \
     .reduce = &rg_simd_reduce_##isa, .random = &rg_simd_random_##isa, .step = &rg_simd_step_##isa, \
     .norm = &rg_simd_norm_##isa, .act = &rg_simd_act_##isa, .attention = &rg_simd_attention_##isa, \
     .pool = &rg_simd_pool_##isa, .conv = &rg_simd_conv_##isa,                                      \
-    .transpose = &rg_simd_transpose_##isa, .where = &rg_simd_where_##isa                           \
+    .transpose = &rg_simd_transpose_##isa, .where = &rg_simd_where_##isa,                          \
+    .quantize = &rg_simd_quantize_##isa                                                            \
   }
 
 DECLARE(base)

@@ -20,9 +20,6 @@ typedef struct rg_scaled_conv2d_args {
   rg_scaled_conv2d_more more;
 } rg_scaled_conv2d_args;
 
-/* Products that a sum may have: 255 x 128 of them still fit into i32. */
-enum { RG_SCALED_CONV2D_MOST = 65793 };
-
 /* clang-format off */
 #define RG_CONV2D_SIZE(A, S, AT) \
   A(S, AT, i64x2, size, WHOLE, RG_REQUIRED, "rows and columns of the gradient")

@@ -85,7 +85,10 @@
   RG_OP_LINE(TRIU,        triu)             \
   RG_OP_LINE(RESAMPLE,    resample)         \
   RG_OP_LINE(RESAMPLE_BACK,        resample_back)         \
-  RG_OP_LINE(CUMPROD,     cumprod)
+  RG_OP_LINE(CUMPROD,     cumprod)          \
+  RG_OP_LINE(QUANTIZE,    quantize)         \
+  RG_OP_LINE(DEQUANTIZE,  dequantize)       \
+  RG_OP_LINE(QUANTIZE_ROWS,        quantize_rows)
 
 #define RG_OP_LIST RG_DEVICE_OP_LIST RG_CPU_OP_LIST
 /* clang-format on */

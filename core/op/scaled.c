@@ -1,39 +1,117 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Products of 8-bit factors with scales, y = act((x W') x_scale w_scale + b): signature, shape rule
-** and cost.  The kernel is core/cpu/scaled.c.
+** and cost, and what other records of bytes check too.  The kernel is core/cpu/scaled.c.
 **
 ** Scales are tensors, so that a kernel reads them where it runs: what was measured on a device
 ** (the largest number of a row, say) is never waited for.
 */
-#include "op/scaled.h"
+#include <string.h>
+
 #include "op/list.h"
-#include "op/op.h"
 #include "op/product.h"
+#include "op/scaled.h"
+#include "tensor/dtype.h"
 
 static bool is_float8(int32_t dtype)
 {
   return dtype == RG_F8E4M3 || dtype == RG_F8E5M2;
 }
 
+/* -- Checks that records of bytes share ---------------------------------------------------- */
+
+rg_status rg_scaled_result(const rg_call *call, int32_t dtype)
+{
+  const char *name = rg_dtype_name(dtype);
+
+  if (dtype == RG_F32 || dtype == RG_BF16 || dtype == RG_F16 || rg_is_bytes(dtype)) {
+    return RG_OK;
+  }
+  return rg_fail(RG_EDTYPE, "%s: the result is to be %s, wanted f32, bf16, f16, i8 or u8",
+                 call->op->name, name != NULL ? name : "of no type");
+}
+
+rg_status rg_scaled_zero(const rg_call *call, int64_t zero, int32_t dtype, const char *what)
+{
+  int64_t least = rg_is_bytes(dtype) ? rg_dtypes[dtype].least : 0;
+  int64_t most = rg_is_bytes(dtype) ? rg_dtypes[dtype].most : 0;
+
+  if (zero < least || zero > most) {
+    return rg_fail(RG_EARG, "%s: %s is %lld, wanted %lld .. %lld beside %s", call->op->name, what,
+                   (long long)zero, (long long)least, (long long)most, rg_dtype_name(dtype));
+  }
+  return RG_OK;
+}
+
+rg_status rg_scaled_y_scale(const rg_call *call, int32_t i, int32_t dtype)
+{
+  const rg_tensor *s = i < call->n_in ? call->in[i] : NULL;
+  char text[128];
+
+  if ((s != NULL) != rg_is_bytes(dtype)) {
+    return rg_fail(RG_EARG,
+                   s != NULL ? "%s: there is a y_scale, and the result is %s, which needs none"
+                             : "%s: there is no y_scale, which a result of %s needs",
+                   call->op->name, rg_dtype_name(dtype));
+  }
+  if (s != NULL && s->_dtype != RG_F32) {
+    return rg_fail(RG_EDTYPE, "%s: y_scale is %s, wanted f32", call->op->name,
+                   rg_dtype_name(s->_dtype));
+  }
+  if (s != NULL && s->_count != 1) {
+    return rg_fail(RG_ESHAPE, "%s: y_scale is %s, wanted one number", call->op->name,
+                   rg_tensor_text(s, text, sizeof(text)));
+  }
+  return RG_OK;
+}
+
+rg_status rg_scaled_bias(const rg_call *call, int32_t i, int64_t n)
+{
+  const rg_tensor *b = i < call->n_in ? call->in[i] : NULL;
+  char text[128];
+
+  if (b != NULL && b->_dtype != RG_I32 && !rg_dtype_is_float(b->_dtype)) {
+    return rg_fail(RG_EDTYPE, "%s: the bias is %s, wanted a float type or i32", call->op->name,
+                   rg_tensor_text(b, text, sizeof(text)));
+  }
+  return rg_product_bias(call, i, n);
+}
+
 /* -- Checks ---------------------------------------------------------------------------- */
+
+static rg_status check_x(const rg_call *call)
+{
+  int32_t x = call->in[0]->_dtype;
+  bool has_scale = call->in[2] != NULL;
+
+  if (!rg_is_bytes(x) && !is_float8(x) && (has_scale || !rg_dtype_is_float(x))) {
+    return rg_fail(RG_EDTYPE, "%s: x is %s, wanted i8, u8, f8e4m3 or f8e5m2%s", call->op->name,
+                   rg_dtype_name(x), has_scale ? "" : ", or floats that are quantized by rows");
+  }
+  if (!has_scale && !rg_dtype_is_float(x)) {
+    return rg_fail(RG_EARG, "%s: there is no x_scale, which x of %s needs", call->op->name,
+                   rg_dtype_name(x));
+  }
+  return RG_OK;
+}
 
 static rg_status check_factors(const rg_call *call)
 {
-  static const char *const names[2] = { "x", "w" };
+  int32_t x = call->in[0]->_dtype;
+  int32_t w = call->in[1]->_dtype;
 
-  for (int i = 0; i < 2; i++) {
-    int32_t dtype = call->in[i]->_dtype;
-
-    if (dtype != RG_I8 && !is_float8(dtype)) {
-      return rg_fail(RG_EDTYPE, "%s: %s is %s, wanted i8, f8e4m3 or f8e5m2", call->op->name,
-                     names[i], rg_dtype_name(dtype));
-    }
+  RG_TRY(check_x(call));
+  if (w != RG_I8 && !is_float8(w)) {
+    return rg_fail(RG_EDTYPE, "%s: w is %s, wanted i8, f8e4m3 or f8e5m2", call->op->name,
+                   rg_dtype_name(w));
   }
-  if (is_float8(call->in[0]->_dtype) != is_float8(call->in[1]->_dtype)) {
+  if (!is_float8(x) && x != RG_I8 && w != RG_I8) {
+    return rg_fail(RG_EDTYPE, "%s: w is %s, wanted i8 beside %s", call->op->name, rg_dtype_name(w),
+                   rg_dtype_name(x));
+  }
+  if (is_float8(x) != is_float8(w)) {
     return rg_fail(RG_EDTYPE, "%s: x is %s and w is %s; both are i8, or both are f8e4m3 or f8e5m2",
-                   call->op->name, rg_dtype_name(call->in[0]->_dtype),
-                   rg_dtype_name(call->in[1]->_dtype));
+                   call->op->name, rg_dtype_name(x), rg_dtype_name(w));
   }
   return RG_OK;
 }
@@ -68,15 +146,30 @@ static rg_status check_scale(const rg_call *call, int32_t i, const int64_t *lead
 static rg_status check_end(const rg_call *call)
 {
   const rg_scaled_args *args = call->args;
+  int32_t x = call->in[0]->_dtype;
 
   RG_TRY(rg_product_act(call, args->act));
-  if (args->dtype != RG_F32 && args->dtype != RG_BF16 && args->dtype != RG_F16) {
-    const char *name = rg_dtype_name(args->dtype);
-
-    return rg_fail(RG_EDTYPE, "%s: the result is to be %s, wanted f32, bf16 or f16", call->op->name,
-                   name != NULL ? name : "of no type");
+  RG_TRY(rg_scaled_result(call, args->dtype));
+  if (is_float8(x) && rg_is_bytes(args->dtype)) {
+    return rg_fail(RG_EDTYPE, "%s: the result is to be %s, wanted f32, bf16 or f16 beside %s",
+                   call->op->name, rg_dtype_name(args->dtype), rg_dtype_name(x));
   }
-  return rg_product_bias(call, 4, call->in[1]->_shape[0]);
+  if (is_float8(x) && call->n_in > 4 && call->in[4] != NULL && call->in[4]->_dtype == RG_I32) {
+    return rg_fail(RG_EDTYPE, "%s: the bias is i32, wanted a float type beside %s", call->op->name,
+                   rg_dtype_name(x));
+  }
+  RG_TRY(rg_scaled_bias(call, 4, call->in[1]->_shape[0]));
+  RG_TRY(rg_scaled_y_scale(call, 5, args->dtype));
+  RG_TRY(rg_scaled_zero(call, args->x_zero, x, "x_zero"));
+  return rg_scaled_zero(call, args->y_zero, args->dtype, "y_zero");
+}
+
+/* How many products of bytes a sum may have. */
+static int64_t depth_most(const rg_call *call)
+{
+  const rg_scaled_args *args = call->args;
+
+  return call->in[0]->_dtype == RG_U8 || args->x_zero != 0 ? RG_SCALED_MOST : RG_SCALED_I8_MOST;
 }
 
 /* -- The record -------------------------------------------------------------------------- */
@@ -91,14 +184,23 @@ static rg_status scaled_infer(rg_call *call)
   w = call->in[1];
   RG_TRY(rg_product_matrix(call, 1, -1, -1, "the weight"));
   RG_TRY(rg_product_rows(call, w->_shape[1], w->_shape[0], args->dtype, &call->out[0]));
-  if (x->_dtype == RG_I8 && w->_shape[1] > RG_SCALED_I8_MOST) {
-    return rg_fail(RG_ESHAPE, "%s: sums of %lld products of i8 may not fit into i32; up to %d do",
-                   call->op->name, (long long)w->_shape[1], RG_SCALED_I8_MOST);
+  if (w->_dtype == RG_I8 && w->_shape[1] > depth_most(call)) {
+    return rg_fail(RG_ESHAPE, "%s: sums of %lld products of %s may not fit into i32; up to %lld do",
+                   call->op->name, (long long)w->_shape[1],
+                   rg_is_bytes(x->_dtype) ? rg_dtype_name(x->_dtype) : "i8",
+                   (long long)depth_most(call));
   }
-  RG_TRY(check_scale(call, 2, x->_shape, x->_ndim - 1, "x_scale"));
+  if (call->in[2] != NULL) {
+    RG_TRY(check_scale(call, 2, x->_shape, x->_ndim - 1, "x_scale"));
+  }
   RG_TRY(check_scale(call, 3, w->_shape, 1, "w_scale"));
   RG_TRY(check_end(call));
   call->n_out = 1;
+  if (call->in[2] == NULL && call->device == RG_CPU && w->_shape[1] > 0) {
+    int64_t rows = x->_count / w->_shape[1];
+
+    call->scratch_bytes = rg_round_up(rows * (int64_t)sizeof(float), 64) + rows * w->_shape[1];
+  }
   return RG_OK;
 }
 
@@ -109,7 +211,7 @@ static rg_cost scaled_cost(const rg_call *call)
                               ((double)call->in[1]->_shape[1] + 1.0));
 }
 
-static const rg_arg scaled_args[] = { RG_SCALED_ARGS(RG_ARG_ROW, rg_scaled_args, ) };
+static const rg_arg scaled_args[] = { RG_SCALED_LINEAR_OPTIONS(RG_ARG_ROW, rg_scaled_args, ) };
 
 const rg_op rg_op_scaled_linear = {
   .name = "scaled_linear",
@@ -117,8 +219,9 @@ const rg_op rg_op_scaled_linear = {
       "8-bit x times the transpose of 8-bit w, times their scales, plus b, through an activation",
   .id = RG_OP_SCALED_LINEAR,
   .amp = RG_AMP_NONE,
-  RG_INPUTS(RG_IN("x", NATIVE, STORED), RG_IN("w", NATIVE, STORED), RG_IN("x_scale", NATIVE, ANY),
-            RG_IN("w_scale", NATIVE, ANY), RG_OPTIONAL("b", NATIVE, FLOAT)),
+  RG_INPUTS(RG_IN("x", NATIVE, STORED), RG_IN("w", NATIVE, STORED),
+            RG_OPTIONAL("x_scale", NATIVE, ANY), RG_IN("w_scale", NATIVE, ANY),
+            RG_OPTIONAL("b", NATIVE, ANY), RG_OPTIONAL("y_scale", NATIVE, ANY)),
   .result = { "y" },
   RG_ARGS(rg_scaled_args, scaled_args),
   .infer = scaled_infer,
@@ -129,6 +232,21 @@ rg_status rg_scaled_linear(const rg_tensor *x, const rg_tensor *w, const rg_tens
                            const rg_tensor *w_scale, const rg_tensor *b, int32_t act, int32_t dtype,
                            rg_tensor **out)
 {
-  return rg_run1(&rg_op_scaled_linear, (const rg_tensor *const[]){ x, w, x_scale, w_scale, b }, 5,
-                 &(rg_scaled_args){ .act = act, .dtype = dtype }, out);
+  return rg_scaled_linear_with(x, w, x_scale, w_scale, b, NULL,
+                               &(rg_scaled_linear_options){ .act = act, .dtype = dtype }, out);
+}
+
+rg_status rg_scaled_linear_with(const rg_tensor *x, const rg_tensor *w, const rg_tensor *x_scale,
+                                const rg_tensor *w_scale, const rg_tensor *b,
+                                const rg_tensor *y_scale, const rg_scaled_linear_options *options,
+                                rg_tensor **out)
+{
+  rg_scaled_args args;
+
+  memset(&args, 0, sizeof(args)); /* graphs compare arguments byte by byte */
+  if (options != NULL) {
+    args = *options;
+  }
+  return rg_run1(&rg_op_scaled_linear,
+                 (const rg_tensor *const[]){ x, w, x_scale, w_scale, b, y_scale }, 6, &args, out);
 }

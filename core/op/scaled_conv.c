@@ -12,12 +12,8 @@
 #include "op/conv.h"
 #include "op/list.h"
 #include "op/product.h"
+#include "op/scaled.h"
 #include "tensor/dtype.h"
-
-static bool is_bytes(int32_t dtype)
-{
-  return dtype == RG_I8 || dtype == RG_U8;
-}
 
 /* -- Checks ------------------------------------------------------------------------------- */
 
@@ -25,7 +21,7 @@ static rg_status check_types(const rg_call *call)
 {
   const rg_scaled_conv2d_more *more = &((const rg_scaled_conv2d_args *)call->args)->more;
 
-  if (!is_bytes(call->in[0]->_dtype)) {
+  if (!rg_is_bytes(call->in[0]->_dtype)) {
     return rg_fail(RG_EDTYPE, "%s: x is %s, wanted i8 or u8", call->op->name,
                    rg_dtype_name(call->in[0]->_dtype));
   }
@@ -33,27 +29,7 @@ static rg_status check_types(const rg_call *call)
     return rg_fail(RG_EDTYPE, "%s: w is %s, wanted i8", call->op->name,
                    rg_dtype_name(call->in[1]->_dtype));
   }
-  if (more->dtype != RG_F32 && more->dtype != RG_BF16 && more->dtype != RG_F16 &&
-      !is_bytes(more->dtype)) {
-    const char *name = rg_dtype_name(more->dtype);
-
-    return rg_fail(RG_EDTYPE, "%s: the result is to be %s, wanted f32, bf16, f16, i8 or u8",
-                   call->op->name, name != NULL ? name : "of no type");
-  }
-  return RG_OK;
-}
-
-/* A zero point is a number of the type that it stands in. */
-static rg_status check_zero(const rg_call *call, int64_t zero, int32_t dtype, const char *what)
-{
-  int64_t least = is_bytes(dtype) ? rg_dtypes[dtype].least : 0;
-  int64_t most = is_bytes(dtype) ? rg_dtypes[dtype].most : 0;
-
-  if (zero < least || zero > most) {
-    return rg_fail(RG_EARG, "%s: %s is %lld, wanted %lld .. %lld beside %s", call->op->name, what,
-                   (long long)zero, (long long)least, (long long)most, rg_dtype_name(dtype));
-  }
-  return RG_OK;
+  return rg_scaled_result(call, more->dtype);
 }
 
 /* One number, or one for each of n channels where n is above 0. */
@@ -77,19 +53,6 @@ static rg_status check_scale(const rg_call *call, int32_t i, int64_t n, const ch
   return RG_OK;
 }
 
-static rg_status check_y_scale(const rg_call *call, int32_t dtype)
-{
-  bool is_there = call->n_in > 5 && call->in[5] != NULL;
-
-  if (is_there != is_bytes(dtype)) {
-    return rg_fail(RG_EARG,
-                   is_there ? "%s: there is a y_scale, and the result is %s, which needs none"
-                            : "%s: there is no y_scale, which a result of %s needs",
-                   call->op->name, rg_dtype_name(dtype));
-  }
-  return is_there ? check_scale(call, 5, 0, "y_scale") : RG_OK;
-}
-
 /* -- The record --------------------------------------------------------------------------- */
 
 static rg_status scaled_conv2d_infer(rg_call *call)
@@ -102,15 +65,16 @@ static rg_status scaled_conv2d_infer(rg_call *call)
   RG_TRY(rg_conv2d_shape(call, 4, more->dtype));
   const rg_tensor *w = call->in[1];
   depth = w->_shape[1] * w->_shape[2] * w->_shape[3];
-  if (depth > RG_SCALED_CONV2D_MOST) {
+  if (depth > RG_SCALED_MOST) {
     return rg_fail(RG_ESHAPE, "%s: sums of %lld products may not fit into i32; up to %d do",
-                   call->op->name, (long long)depth, RG_SCALED_CONV2D_MOST);
+                   call->op->name, (long long)depth, RG_SCALED_MOST);
   }
   RG_TRY(check_scale(call, 2, 0, "x_scale"));
   RG_TRY(check_scale(call, 3, w->_shape[0], "w_scale"));
-  RG_TRY(check_y_scale(call, more->dtype));
-  RG_TRY(check_zero(call, more->x_zero, call->in[0]->_dtype, "x_zero"));
-  return check_zero(call, more->y_zero, more->dtype, "y_zero");
+  RG_TRY(rg_scaled_bias(call, 4, w->_shape[0]));
+  RG_TRY(rg_scaled_y_scale(call, 5, more->dtype));
+  RG_TRY(rg_scaled_zero(call, more->x_zero, call->in[0]->_dtype, "x_zero"));
+  return rg_scaled_zero(call, more->y_zero, more->dtype, "y_zero");
 }
 
 /* The sums, and two scales for each. */
@@ -133,7 +97,7 @@ const rg_op rg_op_scaled_conv2d = {
   .id = RG_OP_SCALED_CONV2D,
   .amp = RG_AMP_NONE,
   RG_INPUTS(RG_IN("x", NATIVE, ANY), RG_IN("w", NATIVE, ANY), RG_IN("x_scale", NATIVE, ANY),
-            RG_IN("w_scale", NATIVE, ANY), RG_OPTIONAL("b", NATIVE, FLOAT),
+            RG_IN("w_scale", NATIVE, ANY), RG_OPTIONAL("b", NATIVE, ANY),
             RG_OPTIONAL("y_scale", NATIVE, ANY)),
   .result = { "y" },
   RG_ARGS(rg_scaled_conv2d_args, scaled_conv2d_args),

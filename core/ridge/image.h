@@ -72,7 +72,8 @@ typedef struct rg_scaled_conv2d_options {
 **          packed once per version where it is a weight
 ** x_scale  f32, one number
 ** w_scale  f32, one number, or one for each channel of the result: [o]
-** b        [o], float, or NULL
+** b        [o], float; or i32, in units of x_scale w_scale, which is added to the sums (on the CPU,
+**          and for c/groups kh kw <= 65792); or NULL
 ** y_scale  f32, one number, for a result of bytes; else NULL
 ** options  NULL: all zero
 ** out      new tensor, of the shape of rg_conv2d's

@@ -350,30 +350,54 @@ RG_API rg_status rg_sketched_linear_seed(const rg_tensor *x, const rg_tensor *s1
                                          double p, rg_generator *generator,
                                          rg_tensor **out) RG_CHECK;
 
+/* What a product of bytes can be told. */
+/* clang-format off */
+#define RG_SCALED_LINEAR_OPTIONS(A, S, AT) \
+  A(S, AT, i32, act, ACT, RG_ACT_NONE, "activation") \
+  A(S, AT, i32, dtype, DTYPE, RG_F32, "of the result: f32, bf16, f16, i8 or u8") \
+  A(S, AT, i64, x_zero, WHOLE, 0, "the byte of x that stands for 0") \
+  A(S, AT, i64, y_zero, WHOLE, 0, "that of a result of bytes")
+/* clang-format on */
+RG_ARGS_STRUCT(rg_scaled_linear_options, RG_SCALED_LINEAR_OPTIONS);
+
 /*
-** y = act((x W') x_scale w_scale + b): factors of 8 bits with the scales that they stand for.
+** y = act(((x - x_zero) W') x_scale w_scale + b): factors of 8 bits with the scales that they stand
+** for.
 **
-** Sums of i8 are exact (in i32) before they are scaled; those of 8-bit floats are in f32 or, where
-** cublasLt multiplies such numbers as they are, in what tensor cores keep of a sum: on an H200
+** Sums of bytes are exact (in i32) before they are scaled; those of 8-bit floats are in f32 or,
+** where cublasLt multiplies such numbers as they are, in what tensor cores keep of a sum: on an H200
 ** they were up to 2^-12.6 of the sum of magnitudes off (n_in 64, normally distributed), 2^-24.9
 ** with vendor = 0 of rg_device_modes, which widens factors to bf16 and adds up in f32.  A scale
 ** that is nan makes nan of what it scales.  There is no gradient: one that flows into b or a scale
 ** is RG_ENOSUP when it goes back.
 **
-** x        [... x n_in], i8, f8e4m3 or f8e5m2
-** w        [n_out x n_in], i8 beside i8 (then n_in <= 131071, so that no sum can overflow), else
-**          f8e4m3 or f8e5m2
-** x_scale  f32: one number, or one for each row of x: [...], or [... x 1] as a reduction leaves it
+** Where the result is of bytes they are round(y (1 / y_scale)) + y_zero, ties to even, saturated,
+** and y_zero for nan.  Floats without an x_scale are quantized inside the call, as the operation
+** quantize_rows does it.  u8, zero points, a bias of i32, results of bytes and x of floats are the
+** CPU's alone.
+**
+** x        [... x n_in], i8, u8, f8e4m3 or f8e5m2; or floats, without x_scale
+** w        [n_out x n_in], i8 beside i8 (then n_in <= 131071, so that no sum can overflow), beside
+**          u8 or with a zero point (n_in <= 65793), beside floats; else f8e4m3 or f8e5m2
+** x_scale  f32: one number, or one for each row of x: [...], or [... x 1] as a reduction leaves it;
+**          NULL for x of floats
 ** w_scale  f32: one number, or one for each row of w: [n_out] or [n_out x 1]
-** b        [n_out], float, or NULL
+** b        [n_out], float; or i32, in units of x_scale w_scale, which is added to the sums; or NULL
 ** act      RG_ACT_...
 ** dtype    of the result: RG_F32, RG_BF16 or RG_F16; it is computed in f32 and rounded once
+** y_scale  f32, one number, for a result of bytes; else NULL
+** options  NULL: all zero, so f32
 ** out      [... x n_out]
-** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+** RG_ESHAPE, RG_EDTYPE; RG_EARG, for a bias with which a sum may leave i32 too.
 */
 RG_API rg_status rg_scaled_linear(const rg_tensor *x, const rg_tensor *w, const rg_tensor *x_scale,
                                   const rg_tensor *w_scale, const rg_tensor *b, int32_t act,
                                   int32_t dtype, rg_tensor **out) RG_CHECK;
+RG_API rg_status rg_scaled_linear_with(const rg_tensor *x, const rg_tensor *w,
+                                       const rg_tensor *x_scale, const rg_tensor *w_scale,
+                                       const rg_tensor *b, const rg_tensor *y_scale,
+                                       const rg_scaled_linear_options *options,
+                                       rg_tensor **out) RG_CHECK;
 
 /*
 ** A matrix of random signs as bits, from a seed: each a pure function of seed, matrix, row and

@@ -30,7 +30,7 @@ local CLASSES = {
     'resample_back', 'where', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite',
     'trunc', 'exp2', 'atan', 'asinh', 'acosh', 'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid',
     'hardswish', 'bitwise_not', 'bitwise_and', 'bitwise_or', 'bitwise_xor', 'bitwise_left_shift',
-    'bitwise_right_shift' },
+    'bitwise_right_shift', 'quantize', 'dequantize', 'quantize_rows' },
 }
 
 local class_of = {}

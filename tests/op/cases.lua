@@ -493,5 +493,6 @@ dofile(HERE .. 'cases_train.lua')(M)
 dofile(HERE .. 'cases_attention.lua')(M)
 dofile(HERE .. 'cases_index.lua')(M)
 dofile(HERE .. 'cases_resample.lua')(M)
+dofile(HERE .. 'cases_quantize.lua')(M)
 
 return M

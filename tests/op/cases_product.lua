@@ -78,8 +78,13 @@ return function(M, join)
 
   cases.scaled_linear = {
     call = function(C, t, a, out)
-      return C.rg_scaled_linear(t[1], t[2], t[3], t[4], t[5] or nil, a.act or 0,
-        tensors.CODES[a.dtype or 'f32'], out)
+      if not (t[6] or a.x_zero or a.y_zero) then
+        return C.rg_scaled_linear(t[1], t[2], t[3] or nil, t[4], t[5] or nil, a.act or 0,
+          tensors.CODES[a.dtype or 'f32'], out)
+      end
+      return C.rg_scaled_linear_with(t[1], t[2], t[3] or nil, t[4], t[5] or nil, t[6] or nil,
+        ffi.new('rg_scaled_linear_options', { a.act or 0, tensors.CODES[a.dtype or 'f32'],
+          a.x_zero or 0, a.y_zero or 0 }), out)
     end,
     reference = reference.scaled_linear,
     inputs = { [3] = 'f32', [4] = 'f32', [5] = 'f32' },

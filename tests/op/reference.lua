@@ -557,7 +557,7 @@ end
 
 local TOOLS = { each = each, at = at, broadcast = broadcast, wrap = wrap }
 for _, part in ipairs { 'random', 'product', 'image', 'train', 'attention', 'scan', 'choice',
-    'index', 'resample' } do
+    'index', 'resample', 'quantize' } do
   dofile(HERE .. 'reference_' .. part .. '.lua')(M, TOOLS)
 end
 

@@ -125,7 +125,7 @@ return function(M) -- M: the rest of the reference
           for s = 0, ow - 1 do
             local i = at(b, j, r, s)
             add(y, i, sum[i] * scale)
-            if bias then add(y, i, bias[j + 1]) end
+            if bias then add(y, i, bias[j + 1] * (bias.dtype == 'i32' and scale or 1)) end
             y[i] = ACTIVATIONS[a.act or 0](y[i])
             local limits = LIMITS[y.dtype]
             if limits then

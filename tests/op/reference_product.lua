@@ -117,26 +117,39 @@ return function(M) -- M: the rest of the reference
     return finish(c, magnitude, shape, n, dtype_of(inputs), inputs[3], args)
   end
 
-  --- y = act((x W') x_scale w_scale + b): scales of one number or of one for each row.
+  -- Bytes of what is there.
+  local function bytes_of(y, scale, zero, dtype)
+    return M.quantize({ y, { scale, shape = {}, dtype = 'f32' }, { zero, shape = {},
+      dtype = dtype } }, { dtype = dtype })[1]
+  end
+
+  --- y = act(((x - x_zero) W') x_scale w_scale + b): scales of one number or of one for each row; a
+  --- bias of i32 is in units of both; x of floats without a scale is quantized by rows.
   function M.scaled_linear(inputs, args)
-    local x, w, x_scale, w_scale = unpack(inputs, 1, 4)
+    local x, w, x_scale, w_scale, bias, y_scale = unpack(inputs, 1, 6)
     local n, k = unpack(w.shape)
     local shape, m = { unpack(x.shape) }, 1
     for i = 1, #shape - 1 do m = m * shape[i] end
     shape[#shape] = n
-    local transposed = {}
+    if not x_scale then x, x_scale = unpack(M.quantize_rows { x }) end
+    local transposed, plain = {}, {}
     for i = 0, k - 1 do
       for j = 0, n - 1 do transposed[i * n + j + 1] = w[j * k + i + 1] end
     end
-    local c, magnitude = multiply(x, transposed, m, k, n)
+    for i = 1, m * k do plain[i] = x[i] - (args.x_zero or 0) end
+    local c, magnitude = multiply(plain, transposed, m, k, n)
+    local whole = bias and bias.dtype == 'i32'
     for i = 1, m * n do
       local s = x_scale[M.count(x_scale.shape) == 1 and 1 or math.floor((i - 1) / n) + 1] *
         w_scale[M.count(w_scale.shape) == 1 and 1 or (i - 1) % n + 1]
+      if whole then c[i] = c[i] + bias[(i - 1) % n + 1] end
       -- whole numbers are added up without an error
-      magnitude[i] = math.abs(s * (x.dtype == 'i8' and c[i] or magnitude[i]))
+      magnitude[i] = math.abs(s * (w.dtype == 'i8' and c[i] or magnitude[i]))
       c[i] = c[i] * s
     end
-    return finish(c, magnitude, shape, n, args.dtype or 'f32', inputs[5], args)
+    local y = finish(c, magnitude, shape, n, y_scale and 'f32' or args.dtype or 'f32',
+      not whole and bias, args)
+    return { y_scale and bytes_of(y[1], y_scale[1], args.y_zero or 0, args.dtype) or y[1] }
   end
 
   -- (x A) B / scale with the magnitude of everything that was added up.

@@ -97,6 +97,13 @@ describe('a convolution of bytes', function()
       end
     end)
 
+    it('adds a bias of whole numbers to the sums, ' .. name, function()
+      local bias = reference.new({ g[2][1] }, 'i32')
+      for i = 1, g[2][1] do bias[i] = number(60001) - 30000 end
+      try({ bytes(g[1], 'u8'), bytes(g[2], 'i8'), floats({}, 0.5), floats({}, 2 ^ -4), bias },
+        merged(g[3], { nhwc = true, x_zero = 3, act = 1 }))
+    end)
+
     it('saturates bytes and rounds ties to even, ' .. name, function()
       for i, dtype in ipairs { 'u8', 'i8' } do
         for _, scale in ipairs { 0.5, 64, 4096 } do
@@ -154,7 +161,8 @@ describe('a convolution of bytes', function()
 
   it('says what does not fit', function()
     local x, w = bytes({ 1, 2, 2, 4 }, 'u8', 1), bytes({ 2, 4, 1, 1 }, 'i8', 1)
-    local one = floats({}, 1)
+    local one, far = floats({}, 1), reference.new({ 2 }, 'i32')
+    far[1], far[2] = 0, -2 ^ 31
     for _, bad in ipairs {
       { { x, w, one, one }, { x_zero = 256 }, 'x_zero is 256, wanted 0 .. 255 beside u8' },
       { { x, w, one, one }, { y_zero = 1 }, 'y_zero is 1, wanted 0 .. 0 beside f32' },
@@ -164,6 +172,8 @@ describe('a convolution of bytes', function()
       { { x, w, floats({ 2 }, 1), one }, {}, 'x_scale is f32[2], wanted one number' },
       { { x, w, one, floats({ 3 }, 1) }, {}, 'w_scale is f32[3], wanted one number or [2]' },
       { { x, x, one, one }, {}, 'w is u8, wanted i8' },
+      { { x, w, one, one, far }, {}, 'the bias at 2 is -2147483648, with which a sum of 4 '
+        .. 'products may not fit into i32' },
     } do
       local t, list = {}, bad[1]
       for i = 1, 6 do t[i] = list[i] and tensors.make(list[i], list[i].shape, list[i].dtype) end

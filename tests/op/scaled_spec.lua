@@ -240,7 +240,7 @@ describe('a product of bytes with scales', function()
         'w_scale is f32[2], wanted one number or [3]' },
       { { x, w, one, tensors.empty({ 3 }, 'bf16') }, {}, EDTYPE, 'w_scale is bf16, wanted f32' },
       { { x, w, one, one }, { dtype = 'i32' }, EDTYPE,
-        'the result is to be i32, wanted f32, bf16 or f16' },
+        'the result is to be i32, wanted f32, bf16, f16, i8 or u8' },
       { { long, long, one, one }, {}, ESHAPE,
         'sums of 131072 products of i8 may not fit into i32; up to 131071 do' },
     } do

@@ -200,6 +200,18 @@ typedef struct rg_simd_where {
   rg_choose *choose[4][RG_CHOOSE_FORMS]; /* elements of 1, 2, 4, 8 bytes */
 } rg_simd_where;
 
+/* Numbers as bytes and back; by lane: i8 and u8, from i32 too.  scale and zero are one number where
+** step is 0, else one beside each element. */
+typedef struct rg_simd_quantize {
+  /* round(x / scale) + zero within least .. what the type holds; zero for nan */
+  void (*to[RG_LANE_COUNT])(void *y, const float *x, const float *scale, const float *zero,
+                            int64_t step, float least, int64_t n);
+  /* (q - zero) scale */
+  void (*from[RG_LANE_COUNT])(float *y, const void *q, const float *scale, const float *zero,
+                              int64_t step, int64_t n);
+  float (*largest)(const float *x, int64_t n); /* the largest magnitude, nan above all */
+} rg_simd_quantize;
+
 /* A block of rows x columns: element (r, c) of y, whose rows are y_row bytes apart, is element
 ** (c, r) of x, whose rows are x_column apart; elements of a row are adjacent. */
 typedef void rg_transpose_block(char *y, int64_t y_row, const char *x, int64_t x_column,
@@ -223,6 +235,7 @@ typedef struct rg_simd_tables {
   const rg_simd_conv *conv;
   const rg_simd_transpose *transpose;
   const rg_simd_where *where;
+  const rg_simd_quantize *quantize;
 } rg_simd_tables;
 
 /* By RG_ISA_... */

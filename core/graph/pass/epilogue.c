@@ -93,6 +93,9 @@ static bool take_product(const rg_graph *g, site *s)
     s->n_in = 4;
     break;
   case RG_OP_SCALED_LINEAR:
+    if (!rg_dtype_is_float(rg_ir_value_at(g, s->y)->meta.dtype)) {
+      return false; /* bytes are made of what the activation gives */
+    }
     s->n_in = 5;
     s->act = &s->args.scaled.act;
     break;

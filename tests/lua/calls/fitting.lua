@@ -250,6 +250,10 @@ M.FUNCTIONS = {
   ['ridge.plot.landscape'] = 'rows(), {}',
   ['ridge.plot.replot'] = 'png()', ['ridge.replot'] = 'png(), { o = "fit.2.png" }',
   ['ridge.plot.map'] = 'rows(), { x = "width", y = "batch" }',
+  ['ridge.quantize'] = 'F(a, b), often(50) and 0.5 or ridge.rand(b), nil, { axis = 2 }',
+  ['ridge.dequantize'] = 'I(100, a, b):to "u8", often(50) and 0.5 or ridge.rand(b), nil, '
+    .. '{ axis = 2 }',
+  ['ridge.quantize_rows'] = 'F(a, b)',
   ['ridge.query'] = '"fit", { columns = "kind, median(fwd)", group = "kind", db = "fit.db" }',
   ['ridge.recompute'] = 'function(x, w) return x:matmul(w):gelu() end, F(a, b), F(b, c)',
   ['ridge.save'] = 'one { "fit.a.safetensors", "fit.b.safetensors" }, { w = F(a, b), i = I(4, c) }',

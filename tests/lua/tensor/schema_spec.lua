@@ -76,8 +76,8 @@ local RECORDS = {
     'n_terms, act = none, p = 0, generator = nil' },
   sketched_linear_seed = { 'x input, s1 weight, seed bits, s2 weight, bias bias?',
     'n_terms, act = none, p = 0, generator = nil' },
-  scaled_linear = { 'x native, w native, x_scale native, w_scale native, b native?',
-    'act = none, dtype = f32' },
+  scaled_linear = { 'x native, w native, x_scale native?, w_scale native, b native?, ' ..
+    'y_scale native?', 'act = none, dtype = f32, x_zero = 0, y_zero = 0' },
   expand_signs = { 'bits bits', 'cols, sign, dtype' },
   sign_bits = { 'seed bits', 'matrix, rows, cols' },
   conv2d = { 'x input, w weight, b bias?', 'stride = 1, dilation = 1, pad_low = 0, ' ..
@@ -111,6 +111,9 @@ local RECORDS = {
   pad_back = { 'dy native', 'low, high, mode = 0, shape' },
   tril = { 'x native', 'diagonal = 0' },
   triu = { 'x native', 'diagonal = 0' },
+  quantize = { 'x native, scale native, zero native?', 'axis = -1, group = 0, dtype = i8' },
+  dequantize = { 'q native, scale native, zero native?', 'axis = -1, group = 0, dtype = f32' },
+  quantize_rows = { 'x native', '' },
   gather = { 'x native, index index', 'axis = -1' },
   scatter = { 'x native, index index, src native', 'axis = -1, reduce = 0' },
 }
