@@ -60,6 +60,10 @@ typedef struct work {
 /* The scales of rows, in their order. */
 static void gather_scale(const rg_tensor *s, int64_t n, float *to)
 {
+  if (rg_is_contiguous(s)) {
+    memcpy(to, s->_data, (size_t)n * sizeof(float));
+    return;
+  }
   for (int64_t i = 0; i < n; i++) {
     int64_t rest = i;
     int64_t at = 0;
@@ -129,8 +133,9 @@ static bool wants_dnnl(const work *w)
   int32_t path = rg_modes_now()->gemm;
   bool tiles = rg_amx_usable() && strstr(rg_machine_facts()->isa, "amx_int8") != NULL;
 
-  return w->whole && !w->own && w->k > 0 && rg_dnnl_adds_bytes() &&
-         (path == RG_GEMM_ONEDNN || (path == RG_GEMM_AUTO && (tiles || !w->keeps)));
+  return w->whole && !w->own && w->k > 0 &&
+         (path == RG_GEMM_ONEDNN || (path == RG_GEMM_AUTO && (tiles || !w->keeps))) &&
+         rg_dnnl_adds_bytes();
 }
 
 static rg_status find_dnnl(work *w)
