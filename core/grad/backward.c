@@ -267,6 +267,7 @@ static rg_status keep(track *t)
       status = rg_clone(t->flow, &grad);
     }
     t->grad = grad;
+    rg_grad_changed();
   } else {
     int64_t shape[] = { t->grad->_count };
     rg_tensor *a = NULL;

@@ -53,12 +53,16 @@ rg_status rg_require_grad(rg_tensor *x, int32_t on)
       t->watch = 0;
       x->_storage->tracking = NULL;
       t->hooks.release(&t->hooks);
+      rg_grad_changed();
     }
     return RG_OK;
   }
   RG_TRY(rg_track_of(x->_storage, &t));
   if (t->window.width > 0 || (x->_flags & RG_TENSOR_PART) != 0) {
     RG_TRY(widen(t, x));
+  }
+  if (!t->leaf) {
+    rg_grad_changed();
   }
   t->leaf = true;
   x->_flags &= ~(uint32_t)RG_TENSOR_DETACHED;
@@ -114,6 +118,7 @@ rg_status rg_zero_grad(rg_tensor *x, int32_t set)
   }
   rg_tensor_release(t->grad);
   t->grad = NULL;
+  rg_grad_changed();
   return RG_OK;
 }
 
@@ -124,8 +129,8 @@ static bool is_gradient_of(const track *t, const rg_tensor *x, const rg_tensor *
     return grad->_device == t->grad->_device && grad->_dtype == t->grad->_dtype &&
            rg_tensor_bytes(grad) == rg_tensor_bytes(t->grad);
   }
-  return t->window.width == 0 && grad->_device == x->_device && grad->_dtype == x->_dtype &&
-         rg_tensor_bytes(grad) == rg_storage_root(x->_storage)->bytes;
+  return grad->_device == x->_device && grad->_dtype == x->_dtype &&
+         rg_tensor_bytes(grad) == rg_window_bytes(&t->window, rg_storage_root(x->_storage)->bytes);
 }
 
 rg_status rg_grad_exchange(rg_tensor *x, rg_tensor *grad, rg_tensor **before)
@@ -145,6 +150,59 @@ rg_status rg_grad_exchange(rg_tensor *x, rg_tensor *grad, rg_tensor **before)
   *before = t != NULL ? t->grad : NULL;
   if (t != NULL) {
     t->grad = grad != NULL ? rg_tensor_retain(grad) : NULL;
+    rg_grad_changed();
   }
   return RG_OK;
+}
+
+rg_status rg_grad_held(const rg_tensor *x, rg_tensor **out)
+{
+  RG_TRY(rg_tensor_check(x, "grad"));
+  if (out == NULL) {
+    return rg_fail(RG_EARG, "grad: out is NULL");
+  }
+  const track *t = (const track *)x->_storage->tracking;
+
+  *out = t != NULL && t->grad != NULL ? rg_tensor_retain(t->grad) : NULL;
+  return RG_OK;
+}
+
+rg_status rg_grad_attach(rg_tensor *x, rg_tensor *grad, int32_t contents)
+{
+  char text[96];
+
+  RG_TRY(rg_tensor_check(x, "grad"));
+  RG_TRY(rg_tensor_check(grad, "grad"));
+  track *t = (track *)x->_storage->tracking;
+
+  if (t == NULL || !t->leaf || t->grad == grad) {
+    return RG_OK;
+  }
+  if (!is_gradient_of(t, x, grad)) {
+    return rg_fail(RG_EARG, "grad: %s has no gradient like this one",
+                   rg_tensor_text(x, text, sizeof(text)));
+  }
+  if (contents) {
+    const int32_t mode = rg_grad_mode(0);
+    const rg_status status = t->grad != NULL ? rg_copy_(grad, t->grad) : rg_fill_(grad, 0);
+
+    rg_grad_mode(mode);
+    RG_TRY(status);
+  }
+  rg_tensor_release(t->grad);
+  t->grad = rg_tensor_retain(grad);
+  rg_grad_changed();
+  return RG_OK;
+}
+
+static _Atomic int64_t changes;
+
+void rg_grad_changed(void)
+{
+  atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
+}
+
+int64_t rg_grad_changes(void)
+{
+  return atomic_load_explicit(&changes, memory_order_relaxed);
 }

@@ -77,6 +77,9 @@ struct node {
   const rg_tensor **saved_in;
 };
 
+/* The gradient of a leaf has become another tensor, or none (leaf.c). */
+void rg_grad_changed(void);
+
 /* -- Parts of storages (window.c) -------------------------------------------------------------- */
 
 typedef enum rg_fit { RG_FIT_INSIDE, RG_FIT_OUTSIDE, RG_FIT_ACROSS } rg_fit;

@@ -166,6 +166,23 @@ RG_API rg_status rg_zero_grad(rg_tensor *x, int32_t set) RG_CHECK;
 */
 RG_API rg_status rg_grad_exchange(rg_tensor *x, rg_tensor *grad, rg_tensor **before) RG_CHECK;
 
+/*
+** Let a tensor that was x's accumulated gradient be it again.
+**
+** x        no leaf any more: nothing is done
+** grad     is held
+** contents with what the gradient is now: what it holds, zeros where there is none
+**
+** RG_EARG where the gradient is of another type, size or device.
+*/
+RG_API rg_status rg_grad_attach(rg_tensor *x, rg_tensor *grad, int32_t contents) RG_CHECK;
+
+/* x's accumulated gradient itself, which the caller releases; NULL where there is none. */
+RG_API rg_status rg_grad_held(const rg_tensor *x, rg_tensor **out) RG_CHECK;
+
+/* How often the gradient of a leaf has become another tensor, or none, in this process. */
+RG_API int64_t rg_grad_changes(void);
+
 /* Something a recorded call keeps because its gradient reads it. */
 typedef struct rg_saved {
   const char *op;

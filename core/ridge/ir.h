@@ -200,6 +200,38 @@ RG_API void rg_record_recomputed(rg_recomputed *part);
 RG_API rg_recording *rg_record_swap(rg_recording *other);
 RG_API void rg_record_release(rg_recording *r);
 
+/* -- Gradients of leaves ------------------------------------------------------------------ */
+
+/* A leaf, and the accumulated gradient that a recording made for it or read. */
+typedef struct rg_leaf_gradient {
+  rg_tensor *x;
+  rg_tensor *grad; /* itself, not a view of it */
+  int32_t read;    /* the recording found it there: what a plan computes depends on its contents */
+} rg_leaf_gradient;
+
+/*
+** Those of a graph that was just recorded, while its leaves still have these gradients.
+**
+** g        recorded
+** out      a list of them, for rg_leaf_gradients_free; NULL on failure
+** n_out    how many there are
+*/
+RG_API rg_status rg_graph_leaf_gradients(const rg_graph *g, rg_leaf_gradient **out,
+                                         int32_t *n_out) RG_CHECK;
+
+/* Release a list of n; NULL is allowed. */
+RG_API void rg_leaf_gradients_free(rg_leaf_gradient *list, int32_t n);
+
+/*
+** Let each of them be its leaf's gradient (rg_grad_attach), so that a plan of the graph leaves its
+** gradients there.
+**
+** list     n of them
+** seen     rg_grad_changes when that was last so: where it still is, nothing is to be done
+*/
+RG_API rg_status rg_leaf_gradients_attach(const rg_leaf_gradient *list, int32_t n,
+                                          int64_t *seen) RG_CHECK;
+
 /* -- Running ------------------------------------------------------------------------------ */
 
 /* Tensor that holds a value which no node makes: an input, a parameter, a state.  Borrowed; NULL

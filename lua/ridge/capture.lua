@@ -50,6 +50,16 @@ local function reduced(graph)
   return ffi.gc(slot[0], C.rg_graph_release), before - calls
 end
 
+-- Leaves whose gradients a recording made or read; nil where there are none.
+local function leaves_of(graph)
+  local list, n = ffi.new 'rg_leaf_gradient *[1]', ffi.new 'int32_t[1]'
+  call.check(C.rg_graph_leaf_gradients(graph, list, n), 'capture')
+  local count = n[0]
+  local held = ffi.gc(list[0], function(p) C.rg_leaf_gradients_free(p, count) end)
+  if count == 0 then return nil end
+  return { list = held, n = count, seen = ffi.new('int64_t[1]', C.rg_grad_changes()) }
+end
+
 --- Run a function once and make a plan of what it computes: of its calls, in their order, those
 --- that are needed for what it returned, for what it wrote to that was there before and for what is
 --- held outside when it has returned or was given to ridge.used; and what it computed twice, once.
@@ -59,7 +69,9 @@ end
 --- nodes, or a hundredth of the plan's buffers).
 --
 -- The plan reads what lies in the tensors the function uses at the time it is run; write into them
--- (copy_) to change its inputs.  What cannot be replayed is an error at its line: reading an
+-- (copy_) to change its inputs.  Gradients that the function made are those of its leaves again
+-- when the plan has run, with nothing added to what was there; to gradients that the function found
+-- it adds, as the function would.  What cannot be replayed is an error at its line: reading an
 -- element, making a tensor from Lua numbers.
 ---@param f function
 ---@param ... any its arguments
@@ -75,11 +87,12 @@ function M.capture(f, ...)
     blame.raise('capture: it computes nothing that is seen outside; return what you want computed',
       'EARG', 'capture')
   end
+  local leaves = leaves_of(graph)
   local less, left_out = reduced(graph)
   local now = less and facts_of(less) or facts
   local fields = { results = made.held, n_results = made.held.n, training = made.training,
     reduced = facts.flops - now.flops > 0.01 * facts.flops,
-    parameters = made.places, replaced = made.replaced,
+    parameters = made.places, replaced = made.replaced, leaves = leaves,
     recorded = { n_calls = facts.n_calls, left_out = left_out,
       flops = facts.flops, bytes = facts.bytes } }
   local pointer = not less and plan.take(whole) or nil

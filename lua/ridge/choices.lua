@@ -11,6 +11,7 @@ local call = require 'ridge.ffi.call'
 local columns = require 'ridge.show.columns'
 local dtype = require 'ridge.tensor.dtype'
 local fitted = require 'ridge.fitted'
+local guard = require 'ridge.guard'
 local plain = require 'ridge.plain'
 local state = require 'ridge.state'
 local unit = require 'ridge.show.unit'
@@ -164,6 +165,7 @@ function Choice:__tostring()
   return columns.text({ head, 'median', '95 % interval', self.compute }, lines,
     { right = { [2] = true, [3] = true } })
 end
+Choice.__tostring = guard.text(Choice.__tostring)
 
 local Choices = {}
 Choices.__index = Choices
@@ -175,6 +177,7 @@ function Choices:__tostring()
   return ('%s\n%s, %d by another path than the standard one'):format(table_of(rows),
     plain.count(#rows, 'product'), changed)
 end
+Choices.__tostring = guard.text(Choices.__tostring)
 
 --- What is known of products on this machine: those of this process's calls of ridge.autotune, and
 --- those that it was given.
@@ -261,6 +264,7 @@ function Seen:__tostring()
   return columns.text({ 'm x k x n', 'type', 'threads', 'calls', 'path', 'by', 'own', 'onednn',
     'openblas' }, lines, { right = { [7] = true, [8] = true, [9] = true } }) .. when(rows)
 end
+Seen.__tostring = guard.text(Seen.__tostring)
 
 -- A decision for a list of rows: those about the same product are one.
 local function add(entry, row)

@@ -5,6 +5,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local columns = require 'ridge.show.columns'
+local guard = require 'ridge.guard'
 local passes = require 'ridge.graph_passes'
 local trial = require 'ridge.graph_trial'
 
@@ -34,6 +35,7 @@ function Changes:__tostring()
   return columns.text({ 'pass', 'nodes', 'flops', 'bytes', 'difference' }, rows,
     { right = { [2] = true, [3] = true, [4] = true } })
 end
+Changes.__tostring = guard.text(Changes.__tostring)
 
 local function facts_of(graph)
   local facts = ffi.new 'rg_graph_facts'

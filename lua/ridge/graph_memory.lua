@@ -2,6 +2,7 @@
 --- What memory a graph needs: g:memory().
 
 local dtype = require 'ridge.tensor.dtype'
+local guard = require 'ridge.guard'
 local unit = require 'ridge.show.unit'
 
 local M = {}
@@ -32,6 +33,7 @@ function Memory:__tostring()
   end
   return table.concat(lines, '\n')
 end
+Memory.__tostring = guard.text(Memory.__tostring)
 
 -- The storages that nodes make: bytes, where they begin and where they are needed last.
 local function storages_of(graph, nodes)

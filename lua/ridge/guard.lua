@@ -126,13 +126,18 @@ local function given_to(f, first, second, third)
   return list
 end
 
+-- What Lua itself says of a mistake, with the file of ridge's where it happened.
+local function is_raw(e)
+  return type(e) == 'string' and (e:find '^bad argument #%d+ to '
+    or e:find '^[^:]*ridge/[%w_/]+%.lua:%d+: ') ~= nil
+end
+
 -- Where f ends in a call of C or in a state (no_grad, scope), its frame is gone when the error
 -- passes the border, and with it the line that the error would name.
 local function finish(f, first, second, third, ok, ...)
   if ok then return ... end
   local e = ...
-  if type(e) == 'string' and (e:find '^bad argument #%d+ to '
-      or e:find '^[^:]*ridge/[%w_/]+%.lua:%d+: ') then
+  if is_raw(e) then
     local err = blame.object(sentence(f, given_to(f, first, second, third)), 'EARG')
     err.cause = e
     error(err, 0)
@@ -148,6 +153,26 @@ function M.wrap(f)
   local function guarded(...)
     local first, second, third = ...
     return finish(f, first, second, third, xpcall(f, M.handler, ...))
+  end
+  original[guarded] = f
+  return guarded
+end
+
+--- A __tostring of what users may have changed: a field of a result that is none any more is told
+--- as text, so that printing a table does not end what prints it.
+---@param f function
+---@return function
+function M.text(f)
+  if original[f] then return f end
+  local function guarded(self)
+    local ok, text = pcall(f, self)
+    if ok then return text end
+    if type(text) == 'table' and is_raw(text.cause) then text = text.cause end -- of a method's
+    if not is_raw(text) then error(text, 0) end
+    local class = debug.getmetatable(self)
+    local name = type(class) == 'table' and rawget(class, '__name')
+    return ('<%s: its fields were changed: %s>'):format(type(name) == 'string' and name or 'table',
+      (text:gsub('^[^:]*ridge/[%w_/]+%.lua:%d+: ', '')))
   end
   original[guarded] = f
   return guarded

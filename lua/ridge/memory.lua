@@ -9,6 +9,7 @@ local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
 local columns = require 'ridge.show.columns'
 local dtype = require 'ridge.tensor.dtype'
+local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local place = require 'ridge.tensor.place'
 local state = require 'ridge.state'
@@ -146,7 +147,7 @@ local STAGES = {
   device = { 'string', default = 'cpu', doc = 'whose memory it is' },
 }
 
-local Stages = { __tostring = function(self)
+local Stages = { __tostring = guard.text(function(self)
   local rows = {}
   for i, row in ipairs(self) do
     rows[i] = { row.stage, ('%.1f'):format(row.live), i > 1 and ('%+.1f'):format(row.delta) or '',
@@ -154,7 +155,7 @@ local Stages = { __tostring = function(self)
   end
   return columns.text({ 'after', 'live MB', 'more MB', 'peak MB' }, rows,
     { right = { [2] = true, [3] = true, [4] = true } })
-end }
+end) }
 
 -- A stage: what was live when it began is settled, and what it made is held.
 local function stage(list, name, number, f, ...)

@@ -196,7 +196,7 @@ function MemoryTimeline:plot(opt)
   return require('ridge.plot').draw('memory', rows, given)
 end
 
-MemoryTimeline.__tostring = function(self) return self:text() end
+MemoryTimeline.__tostring = guard.text(function(self) return self:text() end)
 
 require('ridge.types').register('MemoryTimeline', function(value)
   return getmetatable(value) == MemoryTimeline

@@ -42,6 +42,13 @@ local function look_again(self)
   end
 end
 
+-- Gradients are where the plan leaves and reads them, whatever was done to those of its leaves.
+local function attach(self)
+  local leaves = self.leaves
+  local st = C.rg_leaf_gradients_attach(leaves.list, leaves.n, leaves.seen)
+  if st ~= 0 then call.fail(st, 'plan') end
+end
+
 -- Does a tensor that is given lie in an input that another one is copied to?
 local function is_overwritten(self, key, x, tensors)
   for other in pairs(tensors) do
@@ -108,6 +115,7 @@ local function replay(self, n, ...)
   end
   if self._p == nil then blame.raise('plan: it was released', 'EARG', 'plan') end
   if self.replaced ~= mode.replaced then look_again(self) end
+  if self.leaves then attach(self) end
   local st = C.rg_plan_replay(self._p, n)
   if st ~= 0 then call.fail(st) end
   return unpack(self.results, 1, self.n_results)
@@ -138,6 +146,7 @@ end
 ---@return cdata rg_plan pointer
 function Plan:handle()
   if self.replaced ~= mode.replaced then look_again(self) end
+  if self.leaves then attach(self) end
   return self._p
 end
 
@@ -219,7 +228,7 @@ function Plan:release()
     C.rg_plan_release(ffi.gc(self._p, nil))
     self._p = nil
     self.results, self.n_results, self.parameters, self.inputs = {}, 0, {}, nil
-    self.graph, self.emitted = nil, nil
+    self.graph, self.emitted, self.leaves = nil, nil, nil
   end
 end
 
@@ -305,7 +314,7 @@ end
 --- A plan of the core's as an object.
 ---@param pointer cdata rg_plan pointer, finalized
 ---@param fields table results, n_results, parameters, replaced, training, inputs, graph, emitted,
----  kept
+---  kept, leaves (of ridge.capture)
 ---@return table plan
 function M.own(pointer, fields)
   if not ffi.istype('rg_plan *', pointer) or type(fields) ~= 'table' then

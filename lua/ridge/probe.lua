@@ -14,6 +14,7 @@ local blame = require 'ridge.blame'
 local choices = require 'ridge.choices'
 local columns = require 'ridge.show.columns'
 local fitted = require 'ridge.fitted'
+local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local plain = require 'ridge.plain'
 
@@ -185,6 +186,7 @@ function Probed:__tostring()
     'products', 'built in', 'fitted', '' }, lines, { right = { [5] = true, [6] = true } }),
     #self == 1 and '1 kind of products' or #self .. ' kinds of products', taken)
 end
+Probed.__tostring = guard.text(Probed.__tostring)
 
 --- Measure a few dozen products by every path (ridge's own kernels, oneDNN, OpenBLAS) with the
 --- instruction set that is in force, by one thread and by as many as are, and let 'auto' take what

@@ -218,7 +218,7 @@ function Timeline:plot(opt)
   return require('ridge.plot').draw('timeline', self.spans, given)
 end
 
-Timeline.__tostring = function(self) return self:text() end
+Timeline.__tostring = guard.text(function(self) return self:text() end)
 
 require('ridge.types').register('Timeline', function(value)
   return getmetatable(value) == Timeline

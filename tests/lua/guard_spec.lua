@@ -15,6 +15,67 @@ local function told(f, ...)
   return e
 end
 
+describe('a result whose fields were changed', function()
+  local x = ridge.randn(4, 4)
+  local net = nn.Sequential(nn.Linear(4, 4), nn.ReLU()):eval()
+  local mark = ridge.memory.mark()
+  local keep = ridge.ones(1000)
+  local compiled = ridge.compile(net, { mode = 'default', say = function() end })
+  compiled(x)
+  local graph = ridge.graph(net, x):optimize { 'dead_code_elimination' }
+  local MADE = {
+    growth = mark:grew(), report = compiled:report(), changes = graph:changes(),
+    memory = graph:memory(), analysis = net:analyze(x, { rounds = 1, roof = false }),
+    bottlenecks = net:analyze(x, { rounds = 1, roof = false }):find_bottlenecks(),
+    timeline = ridge.memory.timeline(function() return net(x) end),
+    profile = ridge.profile(function() return net(x) end),
+    stages = ridge.memory.stages { model = function() return net end,
+      input = function() return x end },
+    choices = ridge.backend.choices(), loader = ridge.data.Loader({ x, x }, { batch = 2 }),
+  }
+
+  for name, made in pairs(MADE) do
+    it('is still printed: ' .. name, function()
+      assert.is_string(tostring(made))
+      local fields = {}
+      for key in pairs(made) do fields[#fields + 1] = key end
+      for _, key in ipairs(fields) do
+        local before = rawget(made, key)
+        for _, other in ipairs { 5LL, 5, 'x', {}, true } do
+          rawset(made, key, other)
+          local ok, text = pcall(tostring, made)
+          rawset(made, key, before)
+          assert.is_true(ok, tostring(key) .. ': ' .. tostring(text))
+          assert.is_nil(text:find 'ridge/[%w_/]+%.lua')
+        end
+      end
+      assert.is_string(tostring(made))
+    end)
+  end
+
+  it('says what it is', function()
+    local growth = mark:grew()
+    assert.is_not_nil(keep)
+    growth[1] = 5LL
+    assert.matches("^<table: its fields were changed: .*'int64_t' has no member named 'bytes'>$",
+      tostring(growth))
+  end)
+
+  it('does not hide what is no mistake of its fields', function()
+    local shows = setmetatable({}, { __name = 'Shown', __tostring = guard.text(function(self)
+      error(self.e, 0)
+    end) })
+    shows.e = blame.object('interrupted', 'EINTR')
+    local ok, e = pcall(tostring, shows)
+    assert.same({ false, 'EINTR' }, { ok, e.code })
+    shows.e = 'not enough memory'
+    ok, e = pcall(tostring, shows)
+    assert.same({ false, 'not enough memory' }, { ok, e })
+    shows.e = 'lua/ridge/memory.lua:3: attempt to index a nil value'
+    assert.equal('<Shown: its fields were changed: attempt to index a nil value>', tostring(shows))
+  end)
+end)
+
 local CASES = {
   { 'feature_attention: q is nil; expected Tensor', function() nn.feature_attention() end },
   { 'nn.class: a parent is a class of modules, got 5', function() nn.class('x', 5) end },

@@ -48,7 +48,7 @@ for name, rule in pairs(COMMON) do NET[name] = rule end
 
 local Advice = { __name = 'Advice' }
 Advice.__index = Advice
-Advice.__tostring = function(a) return require('ridge.advise.text').text(a) end
+Advice.__tostring = guard.text(function(a) return require('ridge.advise.text').text(a) end)
 
 -- -- Evaluating ---------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ local function all_of(run)
 end
 
 local Lines = {}
-Lines.__tostring = function(lines) return require('ridge.advise.text').lines(lines) end
+Lines.__tostring = guard.text(function(lines) return require('ridge.advise.text').lines(lines) end)
 
 local function lines_of(by_name)
   local lines, counts = setmetatable({}, Lines), { applies = 0, no = 0, unknown = 0 }

@@ -277,6 +277,7 @@ local BOTTLENECKS = {
 
 local Bottlenecks = {}
 function Bottlenecks.__tostring(list) return require('ridge.analyze.text').bottlenecks(list) end
+Bottlenecks.__tostring = guard.text(Bottlenecks.__tostring)
 
 --- The layers that most of the time goes to, the longest first: the three longest, or those over a
 --- share of the step. `over` says of each whether it is over that, 20 % when left out.
@@ -329,6 +330,7 @@ function Analysis:text(opts)
 end
 
 function Analysis:__tostring() return require('ridge.analyze.text').text(self) end
+Analysis.__tostring = guard.text(Analysis.__tostring)
 
 --- Is this value an analysis?
 ---@param value any

@@ -13,6 +13,7 @@ local class = require 'ridge.class'
 local columns = require 'ridge.show.columns'
 local dtypes = require 'ridge.tensor.dtype'
 local grad = require 'ridge.tensor.grad'
+local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local step = require 'ridge.analyze.step'
@@ -221,6 +222,7 @@ function Lines.__tostring(lines)
   for _, note in ipairs(lines.notes) do parts[#parts + 1] = note end
   return table.concat(parts, '\n')
 end
+Lines.__tostring = guard.text(Lines.__tostring)
 
 local function list_of(value, own, what, check)
   local list = value == nil and { own } or type(value) == 'table' and options.list(value, what)

@@ -8,6 +8,7 @@ local canonical = require 'ridge.store.canonical'
 local clock = require 'ridge.store.clock'
 local configs = require 'ridge.bench.config'
 local fit = require 'ridge.bench.fit'
+local guard = require 'ridge.guard'
 local layer = require 'ridge.bench.layer'
 local log = require 'ridge.sweep.log'
 local memory = require 'ridge.memory'
@@ -275,7 +276,7 @@ function Found:text()
     self.reason)
 end
 
-Found.__tostring = Found.text
+Found.__tostring = guard.text(Found.text)
 
 -- The search ---------------------------------------------------------------------------------
 

@@ -123,7 +123,7 @@ function Report:text()
   return table.concat(parts, '\n')
 end
 
-Report.__tostring = Report.text
+Report.__tostring = guard.text(Report.text)
 
 -- JSON ---------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 local ab = require 'ridge.measure.ab'
 local blame = require 'ridge.blame'
 local columns = require 'ridge.show.columns'
+local guard = require 'ridge.guard'
 local ref = require 'ridge.ffi.ref'
 local trial = require 'ridge.graph_trial'
 
@@ -22,6 +23,7 @@ function Ablation:__tostring()
   end
   return columns.text({ 'without', 'time', '95 %', 'verdict', 'bytes' }, rows)
 end
+Ablation.__tostring = guard.text(Ablation.__tostring)
 
 local function without(names, i)
   local list = {}

@@ -375,6 +375,7 @@ function Compiled:__tostring()
   for _ in self.shelf:each() do n = n + 1 end
   return ('compiled function, mode %s, %d size%s so far'):format(self.mode, n, n == 1 and '' or 's')
 end
+Compiled.__tostring = guard.text(Compiled.__tostring)
 
 --- A function that computes what f does by replaying a plan. The first call of each size (types and
 --- shapes of tensors, and all other arguments) is recorded while f runs; passes run over the graph,

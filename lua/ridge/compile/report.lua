@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- What compiling took, and after how many calls that is won back.
 
+local guard = require 'ridge.guard'
+
 local M = {}
 
 local Report = {}
@@ -41,6 +43,7 @@ function Report:__tostring()
   for _, row in ipairs(self) do lines_of(row, lines) end
   return #lines > 0 and table.concat(lines, '\n') or 'nothing is compiled yet: call it'
 end
+Report.__tostring = guard.text(Report.__tostring)
 
 local function row_of(size)
   local row = { size = size.text, mode = size.mode, why = size.why, calls = size.calls,

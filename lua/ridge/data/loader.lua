@@ -3,6 +3,7 @@
 
 local ffi = require 'ffi'
 local call = require 'ridge.ffi.call'
+local guard = require 'ridge.guard'
 local ref = require 'ridge.ffi.ref'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
@@ -273,6 +274,7 @@ function Loader:__tostring()
     self.pool and (', %d threads'):format(self.pool.workers) or '',
     self.device ~= 0 and ', on ' .. self.name or '')
 end
+Loader.__tostring = guard.text(Loader.__tostring)
 
 M.Loader = Loader
 

@@ -8,6 +8,7 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require 'ridge.class'
 local dtype = require 'ridge.tensor.dtype'
+local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 
 local M = {}
@@ -72,6 +73,7 @@ function Rows:__tostring()
   return ('data.rows(%s: %d of %s[%s]%s)'):format(self.path, self.rows, self.dtype,
     table.concat(self.shape, ','), self.out ~= self.dtype and ' as ' .. self.out or '')
 end
+Rows.__tostring = guard.text(Rows.__tostring)
 
 --- Is this value one of them?
 ---@param value any

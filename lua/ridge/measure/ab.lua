@@ -9,6 +9,7 @@
 local blame = require 'ridge.blame'
 local flags = require 'ridge.measure.flags'
 local fresh = require 'ridge.measure.fresh'
+local guard = require 'ridge.guard'
 local host = require 'ridge.measure.host'
 local options = require 'ridge.options'
 local paired = require 'ridge.measure.paired'
@@ -68,6 +69,7 @@ function Result:__tostring()
   end
   return text
 end
+Result.__tostring = guard.text(Result.__tostring)
 
 --- The ratio with its interval, the verdict, and what happened meanwhile, for a column of a table:
 --- '0.61 [0.60 .. 0.62] faster', '1.01 [0.93 .. 1.10] undecided (FOREIGN)'.

@@ -142,6 +142,7 @@ Alarm.__tostring = function(self)
     or ('%s on %s'):format(mb(self.bytes), self.device), self.rang, self.rang == 1 and '' or 's',
     mb(self.freed), self.set and '' or '; removed')
 end
+Alarm.__tostring = guard.text(Alarm.__tostring)
 
 guard.all(Alarm)
 

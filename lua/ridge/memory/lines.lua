@@ -97,6 +97,7 @@ Growth.__tostring = function(self)
   return head .. '\n' .. columns.text({ 'bytes', 'blocks', 'line', 'module' }, rows,
     { right = { true, true } })
 end
+Growth.__tostring = guard.text(Growth.__tostring)
 
 local function key_of(row) return row.line .. '\0' .. (row.module or '') end
 

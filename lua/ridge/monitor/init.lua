@@ -6,6 +6,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local columns = require 'ridge.show.columns'
+local guard = require 'ridge.guard'
 local memory = require 'ridge.memory'
 local options = require 'ridge.options'
 local proportion = require 'ridge.measure.proportion'
@@ -411,7 +412,7 @@ function Monitor:report()
   return table.concat(lines, '\n')
 end
 
-Monitor.__tostring = function(self) return self:report() end
+Monitor.__tostring = guard.text(function(self) return self:report() end)
 
 --- Write what the event file still waits for, and that the run has ended, and close the file; the
 --- history stays.

@@ -5,6 +5,7 @@
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
+local guard = require 'ridge.guard'
 local unit = require 'ridge.show.unit'
 
 local M = {}
@@ -45,7 +46,7 @@ function Timer:restart()
   return s
 end
 
-Timer.__tostring = function(self) return unit.format('ns', self:seconds() * 1e9) end
+Timer.__tostring = guard.text(function(self) return unit.format('ns', self:seconds() * 1e9) end)
 
 M.Timer = Timer
 

@@ -5,6 +5,7 @@ local blame = require 'ridge.blame'
 local emit = require 'ridge.onnx.emit'
 local file = require 'ridge.onnx.file'
 local graphs = require 'ridge.graph'
+local guard = require 'ridge.guard'
 local no_grad = require('ridge.tensor.grad').no_grad
 local options = require 'ridge.options'
 local plain = require 'ridge.plain'
@@ -227,6 +228,7 @@ function Result:__tostring()
   end
   return table.concat(lines, '\n')
 end
+Result.__tostring = guard.text(Result.__tostring)
 
 --- Print all of it.
 function Result:print()

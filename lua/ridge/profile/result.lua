@@ -9,7 +9,7 @@ local M = {}
 
 local Profile = { __name = 'Profile' }
 Profile.__index = Profile
-Profile.__tostring = function(p) return require('ridge.profile.text').text(p) end
+Profile.__tostring = guard.text(function(p) return require('ridge.profile.text').text(p) end)
 
 --- One that is being made.
 ---@param opt table options of ridge.profile

@@ -275,6 +275,7 @@ function Rows:__tostring()
   if #self > SHOWN then text = ('%s\n... %d rows more'):format(text, #self - SHOWN) end
   return text
 end
+Rows.__tostring = guard.text(Rows.__tostring)
 
 local function distinct(rows, name)
   local seen, out = {}, {}
@@ -352,6 +353,7 @@ function Pivot:__tostring()
   local host = package.loaded['ridge.host']
   return self:text(terminal.depth(host ~= nil and host.is_terminal(1)))
 end
+Pivot.__tostring = guard.text(Pivot.__tostring)
 
 guard.all(Rows)
 guard.all(Groups)

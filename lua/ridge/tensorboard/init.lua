@@ -6,6 +6,7 @@ local class = require('ridge.class').class
 local clock = require 'ridge.store.clock'
 local event = require 'ridge.tensorboard.event'
 local files = require 'ridge.tensorboard.file'
+local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local place = require 'ridge.store.place'
 local ref = require 'ridge.ffi.ref'
@@ -302,6 +303,7 @@ function Writer:close() self.file:close() end
 Writer.__tostring = function(self)
   return ('event file %s, %d bytes'):format(self.path, self.file.size)
 end
+Writer.__tostring = guard.text(Writer.__tostring)
 
 M.Writer = Writer
 

@@ -9,6 +9,7 @@ local call = require 'ridge.ffi.call'
 local checkpoint = require 'ridge.train.checkpoint'
 local class = require('ridge.class').class
 local dtype = require 'ridge.tensor.dtype'
+local guard = require 'ridge.guard'
 local memory = require 'ridge.memory'
 local optim = require 'ridge.optim'
 local options = require 'ridge.options'
@@ -190,6 +191,7 @@ function Stability:__tostring()
   return ('Stability(%s, %s; %d of %d steps taken)'):format(tostring(self.guard),
     self.clip and tostring(self.clip) or 'no clipping', self.taken, self.steps)
 end
+Stability.__tostring = guard.text(Stability.__tostring)
 
 M.Stability = Stability
 
