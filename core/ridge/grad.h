@@ -177,7 +177,7 @@ RG_API rg_status rg_grad_exchange(rg_tensor *x, rg_tensor *grad, rg_tensor **bef
 */
 RG_API rg_status rg_grad_attach(rg_tensor *x, rg_tensor *grad, int32_t contents) RG_CHECK;
 
-/* x's accumulated gradient itself, which the caller releases; NULL where there is none. */
+/* x's accumulated gradient itself in out, which the caller releases; NULL where there is none. */
 RG_API rg_status rg_grad_held(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
 /* How often the gradient of a leaf has become another tensor, or none, in this process. */
