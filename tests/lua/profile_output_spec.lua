@@ -262,7 +262,7 @@ describe('names', function()
     assert.equal(escape.utf8(NASTY), canonical.decode(escape.json(NASTY)))
   end)
 
-  -- Every first byte of several with every second one, against what the numbers they stand for may be.
+  -- Every first byte of several with every second one, against what their numbers may be.
   it('are UTF-8 where their numbers are characters, and nowhere else', function()
     local FIRST = { { 0xc0, 0x80, 0x7ff }, { 0xe0, 0x800, 0xffff }, { 0xf0, 0x10000, 0x10ffff } }
     for n, of in ipairs(FIRST) do

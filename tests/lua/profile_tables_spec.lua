@@ -349,6 +349,22 @@ describe('what was measured is kept', function()
     assert.matches('this is the last', tostring(p))
   end)
 
+  it('of a coroutine without what others do while it waits', function()
+    local x, p = ridge.randn(4), nil
+    local go = coroutine.wrap(function()
+      p = ridge.profile(function()
+        x:relu()
+        coroutine.yield()
+        x:relu()
+      end)
+    end)
+    go()
+    for _ = 1, 3 do x:exp() end
+    go()
+    assert.equal(2, named(p.operations, 'op').relu.calls)
+    assert.is_nil(named(p.operations, 'op').exp)
+  end)
+
   it('of more profiles than a ring has readers', function()
     local all = {}
     for i = 1, 40 do all[i] = ridge.profile(function() x:exp() end) end

@@ -116,7 +116,8 @@ describe('ridge.onnx.export', function()
         return x:resize { 9, 7 }, x:resize({ 3, 10 }, { mode = 'linear' }),
           x:resize({ 9, 7 }, { mode = 'linear', coordinates = 'align_corners' }),
           x:resize({ 8, 8 }, { mode = 'cubic' }),
-          x:resize({ 10, 10 }, { coordinates = 'asymmetric', rounding = 'floor' })
+          x:resize({ 10, 10 }, { coordinates = 'asymmetric', rounding = 'floor' }),
+          x:resize({ 10, 15 }, { mode = 'linear', scales = { 2, 3 } })
       end, ridge.randn(4, 2, 5, 5)
     end },
     { 'transposed convolutions', function()
@@ -268,6 +269,44 @@ describe('ridge.onnx.export', function()
     end, ridge.randn(4, 3))
     refused('Trilu needs opset = 14', function(x) return x:tril() end, ridge.randn(4, 3),
       { opset = 13, dynamic = {} })
+  end)
+
+  -- The whole sentence of what has no form in a file, with the operation and its line, or its module.
+  it('names what it refuses', function()
+    local image = ridge.randn(4, 2, 5, 5)
+    local function sentence(op, words, f, x, opts)
+      refused('^onnx%.export: ' .. op .. ' %(tests/lua/onnx/export_spec%.lua:%d+%): ' .. words .. '$',
+        f, x, opts)
+    end
+    local function resized(sizes, opts)
+      return function(x) return x:resize(sizes, opts) end
+    end
+    sentence('svd', 'ONNX has no operator for it', function(x) return (select(2, x:svd())) end,
+      ridge.randn(4, 3), { dynamic = {} })
+    local other = 'a crop, or a scale that is not the ratio of the sizes'
+    sentence('resample', other, resized({ 10, 10 }, { mode = 'linear', scales = { 2.1, 2.1 } }), image)
+    sentence('resample', other, resized({ 10, 10 }, { coordinates = 'tf_crop_and_resize',
+      crop = { { 0.1, 0.9 }, { 0, 1 } } }), image)
+    sentence('resample', 'Resize so needs opset = 19',
+      resized({ 7, 7 }, { mode = 'linear', coordinates = 'half_pixel_symmetric' }), image)
+    sentence('resample', 'Resize so needs opset = 18',
+      resized({ 3, 3 }, { mode = 'linear', antialias = true }), image)
+    sentence('dropout', 'it draws random numbers: a file is for evaluation',
+      function(x) return x:dropout(0.5) end, image)
+    sentence('norm', 'ONNX has no norm of p = 3', function(x) return x:norm(3, 2) end, image)
+  end)
+
+  it('writes an operator for what has one', function()
+    local vector = ridge.tensor { 0.1, 0.2, 0.3 }
+    local x = ridge.randn(4, 3)
+    for op, f in pairs {
+      LeakyRelu = function(y) return y:leaky_relu(0.2) end,
+      Elu = function(y) return y:elu(0.5) end,
+      PRelu = function(y) return y:prelu(vector) end,
+    } do
+      local _, model = export(f, x)
+      assert.equal(op, ops_of(model))
+    end
   end)
 
   it('refuses a branch on the data', function()

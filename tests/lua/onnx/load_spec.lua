@@ -215,6 +215,13 @@ describe('a file that cannot be run', function()
   it('names loops', function()
     assert.matches('Scan %(1%): loops are not run', error_of(module_of,
       { { 'Scan', { 'x' }, { 'y' } } }, { { 'x', 'f32', { 2 } } }, { 'y' }))
+    local nodes = { { 'Scan', { 'x' }, { 'a' } }, { 'Loop', { 'a' }, { 'b' } },
+      { 'Loop', { 'b' }, { 'y' } } }
+    for i = 1, 9 do -- by name, however many others there are
+      assert.matches(': Loop %(2%), Scan %(1%): loops are not run', error_of(module_of, nodes,
+        { { 'x', 'f32', { 2 } } }, { 'y' }))
+      nodes[#nodes + 1] = { 'Foo' .. i, { 'x' }, { 'n' .. i } }
+    end
   end)
 
   it('says what a value is that nothing makes, that is made twice or from itself', function()
