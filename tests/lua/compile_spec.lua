@@ -50,6 +50,17 @@ describe('ridge.compile', function()
     end
   end)
 
+  it('takes what was found of the same graph without looking again', function()
+    local x = ridge.randn(7, 11)
+    local function f(y) return (y * 2):relu() + 1 end
+    local first = compiled(f, { mode = 'max-autotune' })
+    local again = compiled(f, { mode = 'max-autotune' })
+    assert.is_true(first(x):equal(again(x)))
+    assert.is_number(first:report()[1].tuned_ms)
+    assert.is_nil(again:report()[1].tuned_ms)
+    assert.same(first:report()[1].passes, again:report()[1].passes)
+  end)
+
   it('hands out new tensors, or with reduce-overhead the same ones', function()
     local f = compiled(function(x) return x * 2 end)
     local a, b = f(ridge.ones(2)), f(ridge.ones(2) * 3)

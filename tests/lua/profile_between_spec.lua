@@ -239,6 +239,16 @@ describe('a profile in plain luajit', function()
     assert.is_nil(tostring(p):find('unavailable', 1, true)) -- nobody asked for them
   end)
 
+  it('prints what lies between operations behind all else', function()
+    local p = ridge.profile(function() ridge.ones(9):exp() end, { lines = false })
+    local before = tostring(p)
+    p.between = { { name = 'load a.lua:1', state = 'interpreted', ns = 550, samples = 2 } }
+    local text = tostring(p)
+    assert.matches('between operations', text)
+    assert.matches('load a%.lua:1', text)
+    for line in before:gmatch '[^\n]+' do assert.matches(line, text, 1, true) end
+  end)
+
   it('refuses a table of another name', function()
     local p = ridge.profile(function() ridge.ones(9):exp() end)
     local ok, err = pcall(p.table, p, { by = 'luaa' })

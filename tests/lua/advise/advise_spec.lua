@@ -231,6 +231,37 @@ describe('a line', function()
     assert.matches('falls beyond chance', found.why)
   end)
 
+  it('of losses that are not finite tells of smaller rates where one can be tried', function()
+    local training = require 'ridge.advise.training'
+    local function told(descent)
+      return training.divergence { s = { optimizer = { lr = function() return 1 end } },
+        losses = function() return { 1, 1, 1, 1, 0 / 0, 1, 1, 1 }, nil, true end,
+        trial = { descent = descent } }.measured
+    end
+    assert.matches('; 1 are not finite; from here on one batch, at 0%.1 not finite, '
+      .. 'at 0%.01 not finite$',
+      told(function() return { 0 / 0, 0 / 0, 0 / 0, 0 / 0 } end))
+    assert.matches('; 1 are not finite$', told(function() error 'no memory' end))
+  end)
+
+  it('of processors is of as many as there are', function()
+    local backend, machine = require 'ridge.backend', require 'ridge.advise.machine'
+    local now, facts = backend.now, backend.machine
+    local function state_of(isa, threads)
+      backend.now = function() return { isa = isa, threads = threads } end
+      backend.machine = function() return { isa = 'avx512 avx2', cores = 8 } end
+      local ok, found = pcall(machine.hardware, { s = { device = 'cpu' } })
+      backend.now, backend.machine = now, facts
+      assert(ok, found)
+      assert.matches(('%s of avx512, %d threads on 8 processors'):format(isa, threads),
+        found.measured)
+      return found.state .. ': ' .. found.why
+    end
+    assert.equal('no: all is in use', state_of('avx512', 8))
+    assert.equal('applies: processors are not used', state_of('avx512', 7))
+    assert.equal('applies: instructions that this processor has are not used', state_of('avx2', 8))
+  end)
+
   it('of noisy gradients knows a batch of equal rows from one of chance', function()
     local one = ridge.randn(1, 8)
     local x, y = one:expand(32, 8):clone(), ridge.zeros(32):to 'i64'

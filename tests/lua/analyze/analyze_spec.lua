@@ -98,6 +98,12 @@ describe('the account of a step', function()
     end)
   end
 
+  it('says what each layer gave, which its gradient does not', function()
+    local by = by_name(cnn():analyze(ridge.randn(3, 2, 8, 8), COUNTED))
+    local want = { [1] = 'f32[3,4,8,8]', [4] = 'f32[3,4,4,4]', [6] = 'f32[3,3]' }
+    for i, shape in pairs(want) do assert.equal(shape, by[tostring(i)].out) end
+  end)
+
   it('names what each layer keeps for the backward pass, once', function()
     local net = nn.Sequential(nn.Linear(5, 3), nn.ReLU(), nn.Linear(3, 2))
     local a = net:analyze(ridge.randn(4, 5), COUNTED)

@@ -271,12 +271,12 @@ describe('ridge.onnx.export', function()
       { opset = 13, dynamic = {} })
   end)
 
-  -- The whole sentence of what has no form in a file, with the operation and its line, or its module.
+  -- The whole sentence of what has no form in a file, with the operation and its line.
   it('names what it refuses', function()
     local image = ridge.randn(4, 2, 5, 5)
     local function sentence(op, words, f, x, opts)
-      refused('^onnx%.export: ' .. op .. ' %(tests/lua/onnx/export_spec%.lua:%d+%): ' .. words .. '$',
-        f, x, opts)
+      refused('^onnx%.export: ' .. op .. ' %(tests/lua/onnx/export_spec%.lua:%d+%): ' .. words
+        .. '$', f, x, opts)
     end
     local function resized(sizes, opts)
       return function(x) return x:resize(sizes, opts) end
@@ -284,7 +284,8 @@ describe('ridge.onnx.export', function()
     sentence('svd', 'ONNX has no operator for it', function(x) return (select(2, x:svd())) end,
       ridge.randn(4, 3), { dynamic = {} })
     local other = 'a crop, or a scale that is not the ratio of the sizes'
-    sentence('resample', other, resized({ 10, 10 }, { mode = 'linear', scales = { 2.1, 2.1 } }), image)
+    sentence('resample', other, resized({ 10, 10 }, { mode = 'linear', scales = { 2.1, 2.1 } }),
+      image)
     sentence('resample', other, resized({ 10, 10 }, { coordinates = 'tf_crop_and_resize',
       crop = { { 0.1, 0.9 }, { 0, 1 } } }), image)
     sentence('resample', 'Resize so needs opset = 19',
