@@ -351,6 +351,35 @@ static void test_costs(void)
 }
 
 /* What is written down of a product: what follows it and its threads tell it apart. */
+/* Many choices, more than there is room for at first: each of them is found again, and another put
+** in its place. */
+static void test_many(void)
+{
+  enum { MANY = 300 };
+  rg_choice c = { .k = 5, .compute = RG_F32, .threads = 1 }, found;
+  int right = 0;
+
+  rg_choices_forget();
+  for (int round = 0; round < 2; round++) {
+    for (int64_t i = 0; i < MANY; i++) {
+      c.m = i % 20 + 1;
+      c.n = i / 20 + 1;
+      c.path = (i + round) % 2 == 0 ? DNNL : BLAS;
+      c.rounds = (int32_t)(i + round);
+      is_status(rg_choice_put(&c), RG_OK, "a choice");
+    }
+    is_int(rg_choices(), MANY, "each product once");
+  }
+  for (int64_t i = 0; i < MANY; i++) {
+    is_status(rg_choice_at(i, &found), RG_OK, "one of them");
+    right += found.m == i % 20 + 1 && found.n == i / 20 + 1 && found.k == 5 &&
+             found.path == ((i + 1) % 2 == 0 ? DNNL : BLAS) && found.rounds == i + 1;
+  }
+  is_int(right, MANY, "is what was put last");
+  rg_choices_forget();
+  is_int(rg_choices(), 0, "forgotten");
+}
+
 static void test_key(void)
 {
   float a[12] = { 0 }, b[12] = { 0 }, c[9];
@@ -503,6 +532,7 @@ int main(void)
   test_terms();
   test_fitted();
   test_costs();
+  test_many();
   test_key();
   test_finish();
   test_bias_of_pairs();

@@ -13,6 +13,7 @@
 #include "tensor/tensor.h"
 
 #include <malloc.h>
+#include <math.h>
 
 enum { BATCH = 2, LENGTH = 130, N = 6, CHANNELS = 4 }; /* more places than one chunk has */
 
@@ -331,6 +332,10 @@ static void test_refusals(void)
   says(rg_heads(qkv, NULL, omega, &o, out), RG_EARG, "omega is for random features");
   o.kind = RG_HEADS_MATRIX;
   says(rg_heads(qkv, one, NULL, &o, out), RG_EARG, "goes with tiles");
+  o.kind = RG_HEADS_TILES;
+  o.p = 0.5;
+  says(rg_heads(qkv, one, NULL, &o, out), RG_EARG, "goes with tiles");
+  o.p = 0;
   says(rg_feature_attention(table, table, table, omega, 0, 0, out), RG_ESHAPE, "omega f32[5,3]");
   says(rg_feature_attention(table, table, table, omega, 7, 0, out), RG_EARG, "no kernel 7");
   says(rg_random_features(0, 3, NULL, out), RG_EARG, "0 features");
@@ -388,6 +393,36 @@ static void test_multiplied(void)
   rg_tensor_release(zx);
   release(out);
   release(want);
+}
+
+/* -- Features ------------------------------------------------------------------------ */
+
+static double dot(const rg_tensor *x, int64_t i, int64_t j)
+{
+  const float *a = (const float *)x->_data + i * x->_shape[1];
+  const float *b = (const float *)x->_data + j * x->_shape[1];
+  double sum = 0;
+
+  for (int64_t k = 0; k < x->_shape[1]; k++) {
+    sum += (double)a[k] * (double)b[k];
+  }
+  return sum;
+}
+
+/* Each row is a direction with a length, and those of one block stand at right angles. */
+static void test_directions(void)
+{
+  enum { ROWS = 8, SIZE = 3 };
+  rg_tensor *rows = NULL;
+
+  is_status(rg_random_features(ROWS, SIZE, generator, &rows), RG_OK, "two blocks and a part");
+  for (int64_t i = 0; i < ROWS; i++) {
+    ok(dot(rows, i, i) > 1e-6 && dot(rows, i, i) < 100, "a length");
+    for (int64_t j = i - i % SIZE; j < i; j++) {
+      ok(fabs(dot(rows, i, j)) < 1e-5 * sqrt(dot(rows, i, i) * dot(rows, j, j)), "right angles");
+    }
+  }
+  rg_tensor_release(rows);
 }
 
 /* -- Compositions ---------------------------------------------------------------------- */
@@ -530,6 +565,7 @@ int main(void)
   make();
   test_memory();
   test_nested();
+  test_directions();
   test_refusals();
   test_multiplied();
   test_state_of_others();
