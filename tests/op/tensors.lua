@@ -260,6 +260,17 @@ function M.read(x)
   return y
 end
 
+--- Is this one of the types an operation is tried with?
+---@param entry table of cases.lua
+---@param dtype string
+---@return boolean
+function M.takes(entry, dtype)
+  for _, candidate in ipairs(entry.dtypes) do
+    if candidate == dtype then return true end
+  end
+  return false
+end
+
 --- The number of an operation by its name, from 0.
 function M.index_of(name)
   local facts = ffi.new 'rg_op_facts'
