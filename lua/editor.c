@@ -38,6 +38,7 @@ static volatile sig_atomic_t pending[CAUGHT_COUNT];
 
 static void on_signal(int number)
 {
+  if (!rg_host_note(number)) return;
   for (int i = 0; i < CAUGHT_COUNT; i++) {
     if (caught[i] == number) pending[i] = 1;
   }

@@ -74,4 +74,10 @@ enum { RG_WAIT_INPUT = 0, RG_WAIT_INTERRUPT = 1, RG_WAIT_SIGNAL = 2, RG_WAIT_FAI
 */
 int rg_host_wait(int fd);
 
+/*
+** For the handler of a signal that is looked at behind rg_host_wait: nonzero in the main thread,
+** whose wait it ends; another thread hands the signal on to that one.
+*/
+int rg_host_note(int number);
+
 #endif

@@ -332,17 +332,32 @@ void rg_host_listen(void)
 
 /* -- At the prompt --------------------------------------------------------------- */
 
+static volatile sig_atomic_t noted; /* a signal that whoever waits handles */
+
+int rg_host_note(int number)
+{
+  if (pthread_equal(pthread_self(), main_thread)) {
+    noted = 1;
+    return 1;
+  }
+  pthread_kill(main_thread, number); /* some library's thread took it: it would wake nobody */
+  return 0;
+}
+
 int rg_host_wait(int fd)
 {
   struct pollfd input = { .fd = fd, .events = POLLIN };
-  sigset_t press, before;
+  sigset_t all, before;
   int n, why;
 
-  sigemptyset(&press);
-  sigaddset(&press, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &press, &before);
-  n = at_prompt ? -1 : ppoll(&input, 1, NULL, &before);
-  why = n >= 0 ? RG_WAIT_INPUT : at_prompt || errno == EINTR ? RG_WAIT_SIGNAL : RG_WAIT_FAILED;
+  /* one that came a moment before would be seen with the next key only */
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  n = at_prompt || noted ? -1 : ppoll(&input, 1, NULL, &before);
+  why = n >= 0                                 ? RG_WAIT_INPUT
+        : at_prompt || noted || errno == EINTR ? RG_WAIT_SIGNAL
+                                               : RG_WAIT_FAILED;
+  if (why == RG_WAIT_SIGNAL && !at_prompt) noted = 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (at_prompt) {
     at_prompt = 0;

@@ -171,6 +171,27 @@ describe('the prompt', function()
     end
   end)
 
+  it('gives the terminal back before a signal ends it', function()
+    term:stop()
+    local pty = require 'tests.lua.repl.pty'
+    -- SIGHUP and SIGQUIT may be ignored where tests run, which a shell cannot undo
+    local shell = pty.spawn({ '/bin/sh', '-c', ('trap "" 1 3; stty -a; (trap - 1 3; '
+      .. 'exec sh -c \'echo pid $$ .; exec %s\'); stty -a; echo "the" "end"')
+      :format(program.path) },
+      { TERM = 'xterm', HOME = home, PATH = os.getenv 'PATH' })
+    local before = shell:expect '-echoprt'
+    local pid = tonumber(shell:expect ' .':match 'pid (%d+) %.')
+    shell:expect '>> ' -- and perhaps it does not wait for keys yet
+    assert.equal(0, require('ffi').C.kill(pid, 15))
+    local after = shell:expect '-echoprt'
+    shell:expect 'the end'
+    shell:wait()
+    for _, mode in ipairs { 'icanon', 'echo', 'isig', 'icrnl', 'opost' } do
+      assert.equal(before:find('%s' .. mode) ~= nil, after:find('%s' .. mode) ~= nil, mode)
+      assert.truthy(after:find('%s' .. mode), mode)
+    end
+  end)
+
   it('helps', function()
     enter('?ridge.near.hint', 'ridge.near.hint(word, names)')
     enter('ridge.near.hint?', 'ridge.near.hint(word, names)')
