@@ -149,12 +149,8 @@ const char *rg_range_name(const char *name)
   return name != NULL ? rg_text_keep(name) : NULL;
 }
 
-int64_t rg_range_begin(const char *name, int32_t module, rg_place *before)
-{
-  return rg_range_begin_named(rg_text_keep(name), module, before);
-}
-
-int64_t rg_range_begin_named(const char *kept, int32_t module, rg_place *before)
+/* kept: NULL where nobody keeps the name. */
+static int64_t begin_named(const char *kept, int32_t module, rg_place *before)
 {
   int64_t serial = -1;
 
@@ -171,12 +167,27 @@ int64_t rg_range_begin_named(const char *kept, int32_t module, rg_place *before)
   return serial;
 }
 
+int64_t rg_range_begin(const char *name, int32_t module, rg_place *before)
+{
+  return begin_named(rg_text_keep(name), module, before);
+}
+
+void rg_range_enter(rg_range *range)
+{
+  range->serial = begin_named(range->name, range->module, &range->before);
+}
+
 void rg_range_end(int64_t range, const rg_place *before)
 {
   rg_place_now = *before;
   if (range >= 0) {
     (void)rg_ring_end(range);
   }
+}
+
+void rg_range_leave(const rg_range *range)
+{
+  rg_range_end(range->serial, &range->before);
 }
 
 void rg_line_set(const char *line)

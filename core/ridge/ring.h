@@ -138,9 +138,20 @@ RG_API int64_t rg_range_begin(const char *name, int32_t module, rg_place *before
 ** names, or there is none. */
 RG_API const char *rg_range_name(const char *name);
 
-/* A range begins, and its name is not looked up.  name: of rg_range_name; module, before: as
-** rg_range_begin has them.  Returns its serial; -1: nobody looks on. */
-RG_API int64_t rg_range_begin_named(const char *name, int32_t module, rg_place *before);
+/* A range that begins often: its name is not looked up, and all that is told of it is one pointer,
+** because each argument of a call from Lua costs as much as a part of the event. */
+typedef struct rg_range {
+  rg_place before;  /* its beginning fills it */
+  int64_t serial;   /* and this: -1 where nobody looks on */
+  const char *name; /* of rg_range_name */
+  int32_t module;   /* as rg_range_begin has it */
+} rg_range;
+
+/* It begins. */
+RG_API void rg_range_enter(rg_range *range);
+
+/* It ends. */
+RG_API void rg_range_leave(const rg_range *range);
 
 /* It ends.  range, before: what its beginning gave. */
 RG_API void rg_range_end(int64_t range, const rg_place *before);

@@ -39,7 +39,7 @@ end)
 
 -- -- Paths ------------------------------------------------------------------------------------
 
-local stack, depth = {}, 0 -- {module =, path =, prefix =, place =}: those called, outermost first
+local stack, depth = {}, 0 -- {module =, found =, range =}: those called, outermost first
 
 state.each_has(function(calls) -- each coroutine is in calls of its own
   local before = { stack = stack, depth = depth, place = calls and calls.place
@@ -77,18 +77,17 @@ local function text_of(name)
   return text
 end
 
+-- The outermost module goes by its class, those within it by their names from there.
 local function find(module, above)
   local class = getmetatable(module).__name
   if not above then
-    local found = outermost[class]
-    if not found then
-      found = { at = 0, above = '', path = class, prefix = '', text = C.rg_range_name(class) }
-      outermost[class] = found
-    end
+    local found = { at = 0, above = '', path = class, prefix = '', text = C.rg_range_name(class) }
+    outermost[class] = found
     return found
   end
-  local found = { at = 0, above = above.prefix }
-  found.path = above.prefix .. (name_below(above.module, module) or class)
+  local prefix = above.found.prefix
+  local found = { at = 0, above = prefix, path = prefix .. (name_below(above.module, module)
+    or class) }
   found.prefix, found.text = found.path .. '.', C.rg_range_name(found.path)
   for i, child in ipairs(above.module.children or {}) do
     if child.module == module then
@@ -100,14 +99,14 @@ local function find(module, above)
   return found
 end
 
--- The outermost module goes by its class, those within it by their names from there.
-local function paths_of(module)
-  local above, found = stack[depth], known[module]
-  if found and above and found.above == above.prefix then
-    local child = above.module.children and above.module.children[found.at]
-    if child and child.module == module and child.name == found.name then return found end
-  end
-  return find(module, depth > 0 and above or nil)
+-- What is known of a module where it is called, if it stands where it stood.
+local function known_of(module, above)
+  if not above then return outermost[getmetatable(module).__name] end
+  local found = known[module]
+  if not found or found.above ~= above.found.prefix then return nil end
+  local children = above.module.children
+  local child = children and children[found.at]
+  return child and child.module == module and child.name == found.name and found or nil
 end
 
 --- Is the module being called in no other one?
@@ -118,41 +117,85 @@ function M.is_outermost() return depth == 1 end
 ---@param name string
 ---@return string
 function M.path(name)
-  return (stack[depth] and stack[depth].prefix or '') .. name
+  return (stack[depth] and stack[depth].found.prefix or '') .. name
 end
 
 -- -- Ranges -----------------------------------------------------------------------------------
 
-local Place = ffi.typeof 'rg_place'
+local Place, Range = ffi.typeof 'rg_place', ffi.typeof 'rg_range'
 
 -- These calls are mostly interpreted: what surrounds them passes any number of values on, which is
--- not compiled. There a function at hand spares the search for it in the library.
-local range_begin, range_end = C.rg_range_begin_named, C.rg_range_end
+-- not compiled. There a function at hand spares the search for it in the library, and each
+-- argument and result costs some ten nanoseconds.
+local range_enter, range_leave = C.rg_range_enter, C.rg_range_leave
 
-local function finish(at, range, entry, ...)
+-- End calls that an error left, down to a depth: those within that one.
+local function end_left(to)
+  for i = depth, to + 1, -1 do
+    local entry = stack[i]
+    if entry.module then range_leave(entry.range) end
+    entry.module = nil
+  end
+  depth = to
+end
+
+local function finish(at, entry, ...)
+  if depth > at + 1 then end_left(at + 1) end
   depth, entry.module = at, nil -- it holds no module behind its call
-  range_end(range, entry.place)
+  range_leave(entry.range)
   return ...
 end
 
---- Call a module inside a range.
+-- Calls of modules that are under way in this coroutine, by the stack of Lua.
+local function living()
+  local n, level = 0, 3 -- behind the call that asks
+  while true do
+    local info = debug.getinfo(level, 'f')
+    if not info then return n end
+    if info.func == M.call then n = n + 1 end
+    level = level + 1
+  end
+end
+
+-- Where a module is called that is not known there. A forward that catches what a part of it raises
+-- goes on with that part at the top of our stack: what is none of its parts is looked at twice.
+local function settle(at, module)
+  if at > 0 and not name_below(stack[at].module, module) then
+    local lives = living() - 1
+    if lives < at then end_left(lives) end
+  end
+  return depth
+end
+
+--- Call a module inside a range. Only the outermost has a border that errors are caught at: one
+--- for each would keep all that lies within from being compiled.
 ---@param f function
 ---@param module table
 ---@param ... any the module's arguments
 ---@return boolean ok as pcall
 ---@return any ...
 function M.call(f, module, ...)
-  local at, found = depth, paths_of(module)
+  local at = depth
+  local found = known_of(module, stack[at])
+  if not found then
+    at = settle(at, module)
+    found = known_of(module, stack[at]) or find(module, stack[at])
+  end
   local entry = stack[at + 1]
   if not entry then -- of one depth one after the other
-    entry = { place = Place() }
+    entry = { range = Range() }
+    entry.range.module = 1
     stack[at + 1] = entry
   end
-  entry.module, entry.path, entry.prefix = module, found.path, found.prefix
+  entry.module = module
+  if entry.found ~= found then
+    entry.found, entry.range.name = found, found.text
+  end
   depth = at + 1
   if M.heard then M.heard(found.path, module, ...) end
-  local range = range_begin(found.text, 1, entry.place)
-  return finish(at, range, entry, xpcall(f, guard.handler, module, ...))
+  range_enter(entry.range)
+  if at > 0 then return finish(at, entry, true, f(module, ...)) end
+  return finish(at, entry, xpcall(f, guard.handler, module, ...))
 end
 
 --- A state: a range with a name (ridge.state); the entry's `name`.  With `module` it is the path of
@@ -166,12 +209,12 @@ M.RANGE = {
   off = function(entry) C.rg_range_end(entry.range, entry.before) end,
 }
 
-local places, free = {}, 0 -- those that no section has
+local spare, free = {}, 0 -- ranges that no section has
 
-local function ended(range, place, ok, ...)
-  range_end(range, place)
+local function ended(range, ok, ...)
+  range_leave(range)
   free = free + 1
-  places[free] = place
+  spare[free] = range
   if not ok then error((...), 0) end
   return ...
 end
@@ -184,10 +227,11 @@ end
 function M.section(name, f, ...)
   if not M.on then return f(...) end
   if M.met then M.met(name, f, ...) end
-  local place = places[free]
-  if place then free = free - 1 else place = Place() end
-  local range = range_begin(text_of(name), 0, place)
-  return ended(range, place, pcall(f, ...))
+  local range = spare[free]
+  if range then free = free - 1 else range = Range() end
+  range.name = text_of(name)
+  range_enter(range)
+  return ended(range, pcall(f, ...))
 end
 
 return M

@@ -66,7 +66,7 @@ static void test_long_ring(void)
   enum { MANY = 60000 };
   rg_happening e = { 0 };
   rg_happening range = { 0 };
-  rg_place before;
+  rg_range outer = { .name = rg_range_name("long") };
   int64_t at = 0;
   int32_t reader = opened(1 << RG_EVENT_ALLOC | 1 << RG_EVENT_RANGE, 0, 1 << 20);
 
@@ -74,17 +74,19 @@ static void test_long_ring(void)
   rg_reader_reserve(reader, 0);
   rg_reader_reserve(-1, 5000);
   int64_t serial = rg_ring_serial();
-  int64_t begun = rg_range_begin_named(rg_range_name("long"), 0, &before);
+  rg_range_enter(&outer);
+  int64_t begun = outer.serial;
 
   is_int(begun, serial, "the serial that was told");
   for (int i = 0; i < MANY; i++) {
     rg_ring_moment(RG_EVENT_ALLOC, RG_CPU, "alloc", i, NULL);
   }
-  rg_range_end(begun, &before);
+  rg_range_leave(&outer);
   is_status(rg_reader_next(reader, &at, &range), RG_OK, "the range");
   is_int(read_all(reader, &e), MANY + 1, "nothing is lost");
   ok(e.bytes == MANY - 1 && e.parent == begun, "the last one is in the range");
   ok(strcmp(range.name, "long") == 0 && range.end_ns >= e.end_ns, "which ends behind it");
+  ok(range.module == NULL, "and is no module's");
   ok(rg_range_name(NULL) == NULL, "nothing has no name");
   rg_reader_close(reader);
 }

@@ -1,0 +1,108 @@
+-- SPDX-License-Identifier: MIT
+-- Paths of modules in a profile where forward does what it likes: catches what a part of it raises,
+-- calls that part again, calls what is none of its parts, itself, a coroutine.
+
+local ridge = require 'ridge'
+local ranges = require 'ridge.ranges'
+
+local nn = ridge.nn
+
+local Failing = nn.class 'Failing'
+function Failing:init() self.inner = self:child('inner', nn.ReLU()) end
+function Failing:forward(x)
+  self.inner(x)
+  if self.fails then
+    self.fails = self.fails > 1 and self.fails - 1 or nil
+    error 'on purpose'
+  end
+  return x:exp()
+end
+
+local Catching = nn.class 'Catching'
+function Catching:init()
+  self.bad = self:child('bad', Failing())
+  self.good = self:child('good', nn.Tanh())
+end
+function Catching:forward(x)
+  pcall(self.bad, x)
+  return self.good(self.bad(x))
+end
+
+-- Modules of a profile's calls: path to how often.
+local function paths(f)
+  local p = ridge.profile(f, { lines = false })
+  local n = {}
+  for _, each in ipairs(p.calls) do
+    n[each.module or ''] = (n[each.module or ''] or 0) + each.calls
+  end
+  return n, p
+end
+
+local x = ridge.ones(2, 2)
+
+describe('a path', function()
+  it('is right behind a part that raised, and whose error was caught', function()
+    local net = Catching()
+    net.bad.fails = 1
+    local n, p = paths(function() net(x) end)
+    assert.same({ ['bad.inner'] = 2, bad = 1, good = 1 }, n)
+    local layers = {}
+    for _, each in ipairs(p.layers) do layers[each.name] = each.calls end
+    assert.equal(2, layers.bad)
+    assert.equal(2, layers['bad.inner'])
+    assert.equal(1, layers.good)
+    -- every range that began has ended
+    for event in p.copy:each() do assert.is_not_nil(event.end_ns, event.name) end
+  end)
+
+  it('is right behind an error that nobody caught', function()
+    local net = nn.Sequential(nn.ReLU(), Failing())
+    net.children[2].module.fails = 1
+    local n, p = paths(function()
+      pcall(net, x)
+      x:exp()
+      net(x)
+    end)
+    assert.same({ ['1'] = 2, ['2.inner'] = 2, ['2'] = 1, [''] = 1 }, n)
+    for event in p.copy:each() do assert.is_not_nil(event.end_ns, event.name) end
+    assert.is_false(ranges.is_outermost())
+  end)
+
+  it('of what is no part is that of where it is called, by its class', function()
+    local Borrowing = nn.class 'Borrowing'
+    function Borrowing:init() end
+    function Borrowing:forward(v) return self.lent.of(v) end
+    local net = nn.Sequential(Borrowing(), nn.Tanh())
+    net.children[1].module.lent = { of = net.children[2].module }
+    assert.same({ ['1.nn.Tanh'] = 1, ['2'] = 1 }, (paths(function() net(x) end)))
+  end)
+
+  it('of a module in itself is longer each time', function()
+    local Again = nn.class 'Again'
+    function Again:init() self.act = self:child('act', nn.Tanh()) end
+    function Again:forward(v, n)
+      v = self.act(v)
+      return n > 1 and self(v, n - 1) or v
+    end
+    local net = Again()
+    local n = paths(function() net(x, 3) end)
+    assert.equal(3, n['act'] + n['Again.act'] + n['Again.Again.act'])
+  end)
+
+  it('of a coroutine is its own', function()
+    local Yielding = nn.class 'Yielding'
+    function Yielding:init() self.act = self:child('act', nn.Tanh()) end
+    function Yielding:forward(v)
+      coroutine.yield()
+      return self.act(v)
+    end
+    local net, other = nn.Sequential(Yielding()), nn.Sequential(nn.ReLU())
+    local n = paths(function()
+      local one = coroutine.wrap(function() net(x) end)
+      one()
+      other(x)
+      one()
+    end)
+    assert.same({ ['1.act'] = 1, ['1'] = 1 }, n)
+  end)
+end)
