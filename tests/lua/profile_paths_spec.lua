@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Paths of modules in a profile where forward does what it likes: catches what a part of it raises,
--- calls that part again, calls what is none of its parts, itself, a coroutine.
+-- calls that part again, calls what is none of its parts, itself, a coroutine; and the time of what
+-- waits meanwhile.
 
 local ridge = require 'ridge'
 local ranges = require 'ridge.ranges'
@@ -70,8 +71,8 @@ describe('a path', function()
 
   it('of what is no part is that of where it is called, by its class', function()
     local Borrowing = nn.class 'Borrowing'
-    function Borrowing:init() end
-    function Borrowing:forward(v) return self.lent.of(v) end
+    function Borrowing:init() end -- luacheck: no self
+    function Borrowing:forward(v) return self.lent.of(v) end -- luacheck: no self
     local net = nn.Sequential(Borrowing(), nn.Tanh())
     net.children[1].module.lent = { of = net.children[2].module }
     assert.same({ ['1.nn.Tanh'] = 1, ['2'] = 1 }, (paths(function() net(x) end)))
@@ -104,5 +105,70 @@ describe('a path', function()
       one()
     end)
     assert.same({ ['1.act'] = 1, ['1'] = 1 }, n)
+  end)
+end)
+
+describe('time', function()
+  local function spin(s)
+    local till = ridge.clock() + s
+    while ridge.clock() < till do end
+  end
+
+  local function sum_of(p)
+    local ns = 0
+    for _, each in ipairs(p.layers) do ns = ns + each.self_ns end
+    return ns
+  end
+
+  it('does not go by while the coroutine that is profiled waits', function()
+    local p
+    local one = coroutine.wrap(function()
+      p = ridge.profile(function(q)
+        q:section('part', function()
+          x:exp()
+          coroutine.yield()
+          x:exp()
+        end)
+        coroutine.yield()
+      end, { lines = false })
+    end)
+    local began, waited = ridge.clock(), 0
+    for i = 1, 3 do
+      one()
+      local from = ridge.clock()
+      if i < 3 then
+        x:tanh()
+        spin(0.02)
+        waited = waited + ridge.clock() - from
+      end
+    end
+    local all = ridge.clock() - began
+    assert.is_true(p.ns / 1e9 < all - waited, ('%g of %g, %g waited'):format(p.ns / 1e9, all,
+      waited))
+    assert.equal(3, #p.windows)
+    assert.equal(1, #p.operations)
+    assert.equal(2, p.operations[1].calls)
+    assert.is_true(p.sections[1].ns <= p.ns)
+    assert.near(p.ns, sum_of(p), 1e-6 * p.ns)
+  end)
+
+  it('of a section that goes on where others are left out is that of what counts', function()
+    local p = ridge.profile(function(q)
+      for i = 1, 9 do
+        if i == 2 then q:start 'long' end
+        x:exp()
+        spin(i % 3 == 1 and 0.01 or 0.001)
+        q:step()
+      end
+      q:stop()
+    end, { wait = 1, active = 2, repeats = 3, lines = false })
+    assert.equal(6, p.operations[1].calls)
+    assert.equal(1, p.sections[1].calls)
+    assert.near(p.ns, sum_of(p), 1e-6 * p.ns)
+    local counted = 0
+    for _, window in ipairs(p.windows) do counted = counted + window.to - window.from end
+    assert.equal(counted, p.ns)
+    assert.is_true(p.sections[1].ns <= p.ns and p.sections[1].ns > 0.9 * p.ns,
+      ('%g of %g'):format(p.sections[1].ns, p.ns))
   end)
 end)

@@ -20,7 +20,8 @@ local KINDS = 'op step plan range copy wait'
 
 -- -- The reader -------------------------------------------------------------------------------
 
--- A state whose entry has a reader, which hears while `hears` is true.
+-- A state whose entry has a reader, which hears while `hears` is true; its recording, if it has
+-- one, counts no time while the coroutine that it belongs to waits.
 M.HEARING = {}
 
 function M.HEARING.on(entry)
@@ -33,9 +34,11 @@ function M.HEARING.on(entry)
   end
   ranges.WANTED.on()
   entry.is_on = true
+  if entry.recording then entry.recording:go_on() end
 end
 
 function M.HEARING.off(entry)
+  if entry.recording then entry.recording:wait() end
   entry.reader:hear(false)
   ranges.WANTED.off()
   entry.is_on = false
@@ -52,11 +55,13 @@ Recording.__index = Recording
 function M.new(opt)
   local kinds = opt.memory and KINDS .. ' alloc free' or KINDS
   local scheduled = opt.active ~= nil
-  return setmetatable({
+  local self = setmetatable({
     opt = opt, windows = {}, open = {}, notes = {}, taken = 0, measured = 0,
     cycle = scheduled and opt.wait + opt.warmup + opt.active or nil,
     hearing = { kinds = kinds, capacity = ring.fitting(opt.bytes), hears = not scheduled },
   }, Recording)
+  self.hearing.recording = self
+  return self
 end
 
 -- What the next step is there for.
@@ -75,20 +80,38 @@ local function close_window(self)
   end
 end
 
+local function open_window(self)
+  local last = self.windows[#self.windows]
+  if last and not last.to then return end
+  self.windows[#self.windows + 1] = { first = tonumber(C.rg_ring_serial()),
+    from = tonumber(C.rg_clock_ns()) }
+end
+
+-- Does what counts count?
+local function count(self, on)
+  if self.counters then self.counters:count(on) end
+  if on then open_window(self) else close_window(self) end
+end
+
+--- What is profiled waits: its coroutine has yielded.
+function Recording:wait()
+  if self.phase == 'active' and not self.over then count(self, false) end
+end
+
+--- It goes on.
+function Recording:go_on()
+  if self.phase == 'active' and not self.over then count(self, true) end
+end
+
 local function enter_phase(self)
   local phase = phase_of(self)
   local hears = phase == 'active' or phase == 'warmup'
   self.hearing.hears = hears
   if self.hearing.is_on then self.hearing.reader:hear(hears) end
-  samples.want(self.sampling, phase == 'active')
-  if self.counters then self.counters:count(phase == 'active') end
-  local last = self.windows[#self.windows]
-  if phase == 'active' and (not last or last.to) then
-    self.windows[#self.windows + 1] = { first = tonumber(C.rg_ring_serial()),
-      from = tonumber(C.rg_clock_ns()) }
-  elseif phase ~= 'active' then
-    close_window(self)
-  end
+  local active = phase == 'active'
+  if not active then count(self, false) end -- what begins and ends sampling is no part of it
+  samples.want(self.sampling, active)
+  if active then count(self, true) end
   self.phase = phase
 end
 

@@ -92,6 +92,16 @@ local function gap_before(t, copy, i, parent, event)
   return math.max(0, tonumber(copy.events[i].begin_ns) - before)
 end
 
+-- The time between two moments that lies in windows, from that on in which it began.
+local function counted(windows, at, from, to)
+  local ns = math.min(to, windows[at].to) - from
+  for i = at + 1, #windows do
+    if windows[i].from >= to then break end
+    ns = ns + math.min(to, windows[i].to) - windows[i].from
+  end
+  return math.max(0, ns)
+end
+
 -- Which event each is in. One that began while a call was under way on this thread is in the call.
 local function parents(copy, windows, t)
   local containers, open, depth = {}, {}, 0 -- index by serial; calls under way, their ends
@@ -104,7 +114,7 @@ local function parents(copy, windows, t)
       if depth > 0 then parent = open[depth].i end
       t.parent[i] = parent or -1
       local to = event.end_ns and math.min(event.end_ns, windows[at].to)
-      t.ns[i] = to and math.max(0, to - event.begin_ns) or 0
+      t.ns[i] = to and counted(windows, at, event.begin_ns, event.end_ns) or 0
       t.known[i] = event.end_ns and 1 or 0
       if CONTAINERS[event.kind] then
         containers[event.serial] = i
