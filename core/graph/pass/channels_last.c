@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Convolutions with channels last, and what stands between them: pooling, elementwise functions,
-** concatenation, means over rows and columns, channels dealt out among groups (ShuffleNet).  oneDNN's kernels read and write that order as it is, where channels
-** first are converted in front of each convolution and behind it.
+** concatenation, means over rows and columns, channels dealt out among groups (ShuffleNet).
+** oneDNN's kernels read and write that order as it is, where channels first are converted in front
+** of each convolution and behind it.
 **
 ** Nodes that hang together by the images they hand on are one region.  Where it begins, an image is
 ** copied to channels last; where somebody else reads one, it is copied back.  A region is changed

@@ -47,6 +47,8 @@ Exit status: 0; 3 when --fail-on holds for a pair; 4 with --strict when a pair i
   { 'tolerance', 0, 'how far results may differ, relative; 0: by their types', min = 0 },
   { 'size', {}, 'of an ONNX file: sizes that it leaves open, N=8', each = true },
   { 'program', '', 'instead of B.onnx: words of a program that is timed from outside' },
+  { 'passes', 'standard', 'that run on graphs of ONNX files (ridge.compile: aggressive)',
+    choices = { 'none', 'standard', 'aggressive' } },
   { 'db', '', 'database file; RIDGE_DB or results/ridge.db when left out' },
   { 'keep', true, 'print only, store nothing' },
   { 'as', 'text', 'what is printed', choices = { 'text', 'json' } },
@@ -119,6 +121,10 @@ function M.main(argv)
   local name = table.remove(rest, 1)
   if not name then return fail 'a recipe or a sweep is missing' end
   if name:find '%.onnx$' then return require('ridge.cli.ab_onnx').run(opt, name, rest) end
+  if #opt.size > 0 or opt.program ~= '' or opt.passes ~= 'standard' then
+    return fail('--size, --program and --passes are of ONNX files, and ' .. plain.line(name)
+      .. ' is none')
+  end
   local given, reason = options_of(opt)
   if not given then return fail(reason) end
   local condition, wrong = verdicts.condition(opt.fail_on)

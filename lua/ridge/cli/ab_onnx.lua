@@ -48,7 +48,7 @@ function M.run(opt, a, rest)
   local condition, wrong = verdicts.condition(opt.fail_on)
   if not condition then return fail(wrong) end
   local found = require('ridge.cli.onnx_pair').compare({ a = a, b = b, sizes = sizes, seed = 0,
-    command = opt.program ~= '' and words_of(opt.program) or nil, optimize = true }, {
+    command = opt.program ~= '' and words_of(opt.program) or nil, passes = opt.passes }, {
     processes = not opt.rigorous and opt.processes or nil, rigorous = opt.rigorous,
     blocks = opt.blocks, looks = opt.looks, margin = opt.margin,
     -- a program draws inputs of its own

@@ -15,11 +15,11 @@ local function plan_of(path, spec)
   local m = load(path)
   local inputs = draw.inputs(m, spec.sizes, spec.seed)
   local graph = ridge.graph(m, unpack(inputs))
-  return (spec.optimize and graph:optimize 'standard' or graph):plan()
+  return (spec.passes == 'none' and graph or graph:optimize(spec.passes)):plan()
 end
 
 --- What a process makes (ridge.measure.fresh).
----@param text string a, b (paths) or command; sizes, seed, optimize: of ridge.measure.literal
+---@param text string a, b (paths) or command; sizes, seed, passes: of ridge.measure.literal
 ---@return table[] list with again
 function M.candidates(text)
   local spec = literal.decode(text)
@@ -34,7 +34,7 @@ function M.candidates(text)
 end
 
 --- Compare two files, or a file with what a command runs.
----@param spec table a, b or command, sizes, seed, optimize
+---@param spec table a, b or command, sizes, seed, passes (none, standard or aggressive)
 ---@param opt table options of ridge.measure.ab, without a, b and setup
 ---@return table result as of ridge.measure.ab
 function M.compare(spec, opt)

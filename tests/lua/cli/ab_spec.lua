@@ -101,6 +101,10 @@ end
       return err
     end
     assert.truthy(wrong():find 'a recipe or a sweep is missing')
+    for _, option in ipairs { '--size=N=2', '--program=true', '--passes=aggressive' } do
+      assert.truthy(wrong(recipe, '--a', 'impl=short', '--b', 'impl=long', option)
+        :find 'are of ONNX files')
+    end
     assert.truthy(wrong(recipe, '--a', 'impl'):find "'impl' is not name=value")
     assert.truthy(wrong(recipe, '--a', 'impl=short'):find '%-%-b name=value is missing')
     assert.truthy(wrong(recipe, '--a', 'imp=1', '--b', 'impl=1'):find "did you mean 'impl'")

@@ -113,6 +113,12 @@ describe('files of ONNX', function()
     assert.matches("ab.onnx: [^\n]* a call\n[^\n]*: b takes [^\n]* of a's time", text)
     local json = said(('ab %s %s %s --as json'):format(a, a, words))
     assert.matches('"verdict":"', json, 1, true)
+    for _, passes in ipairs { 'none', 'aggressive' } do
+      assert.matches('status 0', said(('ab %s %s %s --passes %s'):format(a, a, words, passes)), 1,
+        true)
+    end
+    assert.matches("none, standard, aggressive", said(('ab %s %s --passes all'):format(a, a)), 1,
+      true)
     local program = said(("ab %s --program 'luajit tests/lua/measure/external_child.lua 5e7' %s "
       .. "--fail-on 'slower>2%%'"):format(a, words))
     assert.matches('slower: b takes', program, 1, true)
