@@ -375,10 +375,15 @@ local function parse(line, into)
   return into
 end
 
---- Let products take their standard paths again.
-function M.forget()
+local function forget_products()
   C.rg_choices_forget()
   fitted.forget()
+end
+
+--- Let products take their standard paths again, and plans be what all passes make of them.
+function M.forget()
+  forget_products()
+  require('ridge.plan_choices').forget()
 end
 
 --- Put choices in force that another process had as text, and no others; where one is none, those
@@ -395,7 +400,7 @@ function M.apply(text)
     end
     list[#list + 1], costs[#costs + 1] = choice, numbers
   end
-  M.forget()
+  forget_products()
   for _, numbers in ipairs(costs) do fitted.put(numbers) end
   for _, choice in ipairs(list) do call.check(C.rg_choice_put(choice), 'backend.apply') end
 end

@@ -22,7 +22,7 @@ local LUA_ROWS = {
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },
-  { "tensor" }, { "fitted", "graph_names" }, { "choices" },
+  { "tensor" }, { "fitted", "graph_names", "plan_choices" }, { "choices" },
   { "backend", "data", "device", "graph_links", "memory", "nn", "optim", "plan", "process" },
   { "graph_passes", "graph_plan", "graph_record", "graph_sizes", "graph_trial" },
   { "graph_changes", "graph_dot", "graph_memory" }, { "graph" }, { "capture" }, { "init" }, -- late

@@ -23,8 +23,9 @@ Made by `make onnx`: `scripts/onnx/export_nets.lua` exports each net in evaluati
 dynamic batch axis, from an example of 4 rows; `scripts/onnx/export_check.py` has onnx check each
 file (`full_check`, shapes inferred strictly) and ONNX Runtime run it on the CPU at batch sizes
 {batches}, where the largest difference from ridge's own results is taken of the largest value;
-at 0 the shapes are compared, not of LSTM and GRU, whose kernels in ONNX Runtime end the process
-there (a file of one such node alone, from onnx's own helpers, does so too).
+at 0 the shapes are compared, not of the net 'views', which reads its last row, nor of LSTM and GRU,
+whose kernels in ONNX Runtime end the process there (a file of one such node alone, made by onnx's
+helpers, does so too).
 `loaded` is the same of the file as ridge loads it, at sizes 4, 2, 3 and 7. The bound is {tolerance}.
 
 ridge {ridge}, onnx {onnx}, ONNX Runtime {ort}, {machine}.

@@ -12,7 +12,8 @@
 --       light_resnet50 light_squeezenet light_shufflenet
 --
 -- A ratio above 1 says how many times as fast as the peer ridge is. With torch.compile, parameters
--- are frozen (folded, packed), as in ridge's plans; its first call compiles, before anything is timed.
+-- are frozen (folded, packed), as in ridge's plans; its first call compiles (minutes on a busy
+-- machine, kept in its cache), before anything is timed.
 
 local C = require 'ridge.ffi.lib'
 local pair = require 'ridge.cli.onnx_pair'
@@ -99,8 +100,9 @@ end
 
 local function compared(peer, path, sizes, inputs)
   return pair.compare({ a = path, sizes = sizes, seed = 0, passes = 'aggressive',
-    command = command_of(peer, path, inputs) }, { processes = opt.processes, blocks = opt.blocks,
-    looks = opt.looks, check = true, tolerance = 1e-4, protocol = { level = 'quick' } })
+    command = command_of(peer, path, inputs), timeout = 600 }, { processes = opt.processes,
+    blocks = opt.blocks, looks = opt.looks, check = true, tolerance = 1e-4,
+    protocol = { level = 'quick' } })
 end
 
 local PEERS = { ort = 'ONNX Runtime', compile = 'torch.compile', eager = 'PyTorch eager' }

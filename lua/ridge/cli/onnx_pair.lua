@@ -19,12 +19,14 @@ local function plan_of(path, spec)
 end
 
 --- What a process makes (ridge.measure.fresh).
----@param text string a, b (paths) or command; sizes, seed, passes: of ridge.measure.literal
+---@param text string of ridge.measure.literal: a, b (paths) or command; sizes, seed, passes,
+---  timeout
 ---@return table[] list with again
 function M.candidates(text)
   local spec = literal.decode(text)
   local made = external.lasting(function()
-    local b = spec.command and external.external { command = spec.command }
+    local b = spec.command and external.external { command = spec.command,
+      timeout = spec.timeout }
       or plan_of(spec.b, spec)
     return { { name = 'ab', a = { plan = plan_of(spec.a, spec) }, b = { plan = b } } }
   end)
@@ -34,7 +36,8 @@ function M.candidates(text)
 end
 
 --- Compare two files, or a file with what a command runs.
----@param spec table a, b or command, sizes, seed, passes (none, standard or aggressive)
+---@param spec table a, b or command, sizes, seed, passes (none, standard or aggressive),
+---  timeout (seconds that the command may take to answer)
 ---@param opt table options of ridge.measure.ab, without a, b and setup
 ---@return table result as of ridge.measure.ab
 function M.compare(spec, opt)

@@ -1,8 +1,13 @@
 -- SPDX-License-Identifier: MIT
 --- Mode max-autotune: paths of products are measured (ridge.autotune), then each pass that changes
 --- how something is computed, not whether it is, is left out in turn, and stays out where that is
---- faster. What was found of a graph is used again for the same graph.
+--- faster; then activations stand apart from their product, one kind of node after the other. What
+--- was found counts for the same graph, and the same kind of node, again, in the table of choices
+--- that ridge.backend.save_choices keeps.
 
+local apart = require 'ridge.compile.apart'
+local canonical = require 'ridge.store.canonical'
+local choices = require 'ridge.plan_choices'
 local entry = require 'ridge.compile.entry'
 local timing = require 'ridge.compile.timing'
 local trial = require 'ridge.graph_trial'
@@ -15,29 +20,57 @@ local FASTER = 0.97
 -- Layouts, chains, epilogues: what another way to compute the same is about.
 local CHOICES = { 'channels_last', 'elementwise_fusion', 'epilogue_fusion', 'batch_norm_folding',
   'fold_affine' }
-
-local found = {} -- by the text of a graph and passes: the passes that are worth it
+local ALL = 'all'
 
 -- The lines of nodes in Lua's files are no part of what is computed.
-local function key_of(r, names)
-  return ('%s\n%s'):format(table.concat(names, ' '), (tostring(r.graph):gsub(' *;[^\n]*', '')))
+local function problem_of(r, names)
+  local text = ('%s\n%s'):format(table.concat(names, ' '),
+    (tostring(r.graph):gsub(' *;[^\n]*', '')))
+  local address = canonical.hash(text):sub(1, 8):gsub('.', function(c)
+    return ('%02x'):format(c:byte())
+  end)
+  return choices.problem(('%d nodes %s'):format(#r.graph:nodes(), address))
 end
 
-local function without(names, name)
+local function without(names, left_out)
   local list = {}
   for _, other in ipairs(names) do
-    if other ~= name then list[#list + 1] = other end
+    if not left_out[other] then list[#list + 1] = other end
   end
   return list
 end
 
-local function faster_than(r, best, names, options)
-  local ok, other = pcall(entry.make, r, names, options.tolerance)
+local function set_of(words)
+  local set = {}
+  for word in words:gmatch '[^,]+' do set[word] = true end
+  return set
+end
+
+-- 'all', or 'without epilogue_fusion,fold_affine'.
+local function path_of(left_out)
+  local list = {}
+  for _, name in ipairs(CHOICES) do
+    if left_out[name] then list[#list + 1] = name end
+  end
+  return #list == 0 and ALL or 'without ' .. table.concat(list, ',')
+end
+
+-- What a path that somebody kept leaves out; nil where it is none.
+local function left_out_of(path)
+  if path == ALL then return {} end
+  local set = set_of(path:match '^without ([%w_,]+)$' or '')
+  return path == path_of(set) and next(set) and set or nil
+end
+
+-- Another way, where it is faster; ms of the best one and of that.
+local function faster_than(r, best, names, options, edit)
+  local ok, other = pcall(entry.make, r, names, options.tolerance, edit)
   if not ok then return nil end
   local ms = timing.medians { options.runner(best.plan), options.runner(other.plan) }
   trial.restore(r.saved)
-  if ms[2] < FASTER * ms[1] then return other end
+  if ms[2] < FASTER * ms[1] then return other, ms end
   other.plan:release()
+  return nil, ms
 end
 
 -- Does a pass change the graph at all?
@@ -45,35 +78,68 @@ local function matters(r, name)
   return not r.graph:optimize { name }:same(r.graph)
 end
 
+local function tune_passes(r, names, options, best)
+  local left_out, times = {}, {}
+  for _, name in ipairs(CHOICES) do
+    local trying = { [name] = true }
+    for other in pairs(left_out) do trying[other] = true end
+    local fewer = without(names, trying)
+    if #fewer < #best.names and matters(r, name) then
+      local other, ms = faster_than(r, best, fewer, options, apart.edit())
+      if ms then
+        times[path_of(left_out)] = times[path_of(left_out)] or ms[1]
+        times[path_of(trying)] = ms[2]
+      end
+      if other then
+        best.plan:release()
+        best, left_out = other, trying
+      end
+    end
+  end
+  choices.put('passes', problem_of(r, names), path_of(left_out), ALL, times, timing.ROUNDS)
+  return best
+end
+
+-- One kind of node after the other; what is known is not measured again.
+local function tune_nodes(r, options, best)
+  for _, kind in ipairs(apart.kinds(r.graph:optimize(best.names))) do
+    local problem = choices.problem(kind)
+    if not choices.get('epilogue', problem) then
+      local other, ms = faster_than(r, best, best.names, options, apart.edit { [kind] = true })
+      if ms then
+        choices.put('epilogue', problem, other and 'apart' or 'joined', 'joined',
+          { joined = ms[1], apart = ms[2] }, timing.ROUNDS)
+      end
+      if other then
+        best.plan:release()
+        best = other
+      end
+    end
+  end
+  return best
+end
+
 --- The best plan of a recording that was found.
 ---@param r table of ridge.compile.entry
 ---@param names string[] passes to choose from
 ---@param options table {tolerance, runner = function of a plan: a function that runs it once and
 ---  waits for its device}
----@return table made as entry.make gives it, with tuned_ms
+---@return table made as entry.make gives it, with tuned_ms where something was measured
 function M.make(r, names, options)
-  local key = key_of(r, names)
-  if found[key] then return entry.make(r, found[key], options.tolerance) end
+  local path = choices.get('passes', problem_of(r, names))
+  local left_out = path and left_out_of(path)
+  if left_out then
+    return entry.make(r, without(names, left_out), options.tolerance, apart.edit())
+  end
   local ms, best = timing.once(function()
-    local made = entry.make(r, names, options.tolerance)
+    local made = entry.make(r, names, options.tolerance, apart.edit())
     require('ridge.choices').autotune(function() made.plan:run() end)
     trial.restore(r.saved)
     made.plan:release() -- it has chosen its paths
-    made = entry.make(r, names, options.tolerance)
-    for _, name in ipairs(CHOICES) do
-      local fewer = without(made.names, name)
-      if #fewer < #made.names and matters(r, name) then
-        local other = faster_than(r, made, fewer, options)
-        if other then
-          made.plan:release()
-          made = other
-        end
-      end
-    end
-    return made
+    made = entry.make(r, names, options.tolerance, apart.edit())
+    return tune_nodes(r, options, tune_passes(r, names, options, made))
   end)
   best.tuned_ms = ms
-  found[key] = best.names
   return best
 end
 

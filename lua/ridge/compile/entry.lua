@@ -180,10 +180,15 @@ end
 ---@param r table as `record` gives it
 ---@param names string[] passes
 ---@param tolerance number|nil
+---@param edit function|nil edits the graph behind the passes
 ---@return table made {plan, names, passes_ms, emit_ms, first_ms, same, difference}
-function M.make(r, names, tolerance)
+function M.make(r, names, tolerance, edit)
   local made = { names = names }
-  local passes_ms, optimized = timing.once(function() return r.graph:optimize(names) end)
+  local passes_ms, optimized = timing.once(function()
+    local whole = r.graph:optimize(names)
+    if edit then edit(whole) end
+    return whole
+  end)
   made.passes_ms = passes_ms
   made.emit_ms, made.plan = timing.once(function() return optimized:plan() end)
   local ok, err = pcall(compare, r, made, passes.are_exact(names), tolerance)

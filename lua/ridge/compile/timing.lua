@@ -10,6 +10,8 @@ local M = {}
 local ROUNDS, FEWEST = 15, 3
 local BUDGET_NS = 100e6 -- of all candidates together, but for the fewest rounds
 
+M.ROUNDS = ROUNDS
+
 local function now() return tonumber(C.rg_clock_ns()) end
 
 --- Milliseconds of one call.

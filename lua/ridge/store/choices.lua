@@ -19,8 +19,8 @@ local ADD = [[/* add choice */ INSERT OR IGNORE INTO main.choice(uuid,machine_id
 ---@param st table store open for writing
 ---@param machine_id integer
 ---@param versions table path to text, what the times are of
----@param list table each operation ('product', 'costs'), problem, path, standard (texts), rounds,
----  times (by path: numbers by name), at (microseconds since 1970)
+---@param list table each operation ('product', 'costs', 'passes', 'epilogue'), problem, path,
+---  standard (texts), rounds, times (by path: numbers by name), at (microseconds since 1970)
 ---@return integer n rows that are new
 function M.add(st, machine_id, versions, list)
   versions = canonical.encode(versions)

@@ -19,6 +19,8 @@ local function choices() return require 'ridge.choices' end
 
 local function fitted() return require 'ridge.fitted' end
 
+local function plans() return require 'ridge.plan_choices' end
+
 local function machine() return require('ridge.sweep.lab').facts().machine end
 
 local function stored_of(r)
@@ -44,6 +46,7 @@ function M.keep(st, since)
   for _, r in ipairs(fitted().probed()) do
     if r.at >= (since or 0) then list[#list + 1] = stored_costs(r) end
   end
+  for _, row in ipairs(plans().all(since)) do list[#list + 1] = row end
   if #list == 0 then return 0 end
   return st:within(function()
     return rows.add(st, st:machine(machine()), choices().versions(), list)
@@ -87,8 +90,15 @@ function M.take(st, opt)
   local list = rows.newest(st, id, versions, PRODUCT, opt.last)
   local put, unknown = choices().put(list)
   local fits, known, none = put_costs(rows.newest(st, id, versions, COSTS, opt.last))
+  local operations = { PRODUCT, COSTS }
   taken.put, taken.fitted, taken.known = put, fits, #list - put - unknown + known
-  taken.skipped = rows.others(st, id, versions, { PRODUCT, COSTS }, opt.last) + unknown + none
+  for _, operation in ipairs(plans().OPERATIONS) do
+    local kept = rows.newest(st, id, versions, operation, opt.last)
+    local n = plans().take(operation, kept)
+    operations[#operations + 1] = operation
+    taken.put, taken.known = taken.put + n, taken.known + #kept - n
+  end
+  taken.skipped = rows.others(st, id, versions, operations, opt.last) + unknown + none
   return taken
 end
 
