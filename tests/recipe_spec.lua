@@ -155,13 +155,15 @@ describe('the exit status of a recipe', function()
     { 1, 'paths.lua --smoke --dtype f64' },
     { 0, 'paths.lua --smoke --dtype bf16' },
     { 1, 'levels.lua --smoke --device cpu' },
+    { 1, 'claims.lua --smoke --only zork' },
+    { 0, 'claims.lua --smoke --quick --processes 1 --only conv_bn' },
   } do
     it(('is %d: %s'):format(case[1], case[2]), function()
       local folder = os.tmpname()
       os.remove(folder)
       os.execute('mkdir ' .. folder)
       local to = { landscape = '--db %s/x.db --out %s', attention = '--db %s/x.db --out %s/a.png',
-        recompute = '--db %s/x.db', paths = '--db %s/x.db --out %s/p.png' }
+        recompute = '--db %s/x.db', claims = '--db %s/x.db', paths = '--db %s/x.db --out %s/p.png' }
       local own = (to[case[2]:match '^%l+'] or ''):gsub('%%s', folder)
       local status, text = run(('./ridge --threads 1 recipes/%s %s'):format(case[2], own))
       os.execute('rm -r ' .. folder)

@@ -21,7 +21,8 @@ local function first_values(x)
   x = x:to 'cpu'
   local list = is_list and x:tolist() or { x:item() }
   for i, v in ipairs(list) do
-    list[i] = type(v) == 'number' and canonical.number(v) or tostring(v)
+    local finite = type(v) == 'number' and v - v == 0
+    list[i] = finite and canonical.number(v) or v ~= v and 'nan' or tostring(v) -- nan has a sign
   end
   return table.concat(list, ',')
 end

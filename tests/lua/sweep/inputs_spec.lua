@@ -27,6 +27,16 @@ describe('the checksum of what a setup made', function()
     sees_values 'sim:0'
   end)
 
+  it('is of numbers that are not finite too', function()
+    local seen = {}
+    for _, value in ipairs { 1 / 0, -1 / 0, 0 / 0, 0 } do
+      local sum = inputs.checksum { ridge.tensor { 1, value } }
+      assert.is_nil(seen[sum], value)
+      seen[sum] = true
+    end
+    assert.is_true(seen[inputs.checksum { ridge.tensor { 1, -(0 / 0) } }])
+  end)
+
   it('takes whatever a context holds: scalars, no elements, a released tensor', function()
     local gone = ridge.ones(2)
     gone:release()
