@@ -88,7 +88,13 @@
   RG_OP_LINE(CUMPROD,     cumprod)          \
   RG_OP_LINE(QUANTIZE,    quantize)         \
   RG_OP_LINE(DEQUANTIZE,  dequantize)       \
-  RG_OP_LINE(QUANTIZE_ROWS,        quantize_rows)
+  RG_OP_LINE(QUANTIZE_ROWS,        quantize_rows)         \
+  RG_OP_LINE(PACK_BITS,   pack_bits)        \
+  RG_OP_LINE(UNPACK_BITS, unpack_bits)      \
+  RG_OP_LINE(PACKED_LINEAR,        packed_linear)         \
+  RG_OP_LINE(SPARSE_LINEAR,        sparse_linear)         \
+  RG_OP_LINE(SCALED_ADD,  scaled_add)       \
+  RG_OP_LINE(SCALED_POOL2D,        scaled_pool2d)
 
 #define RG_OP_LIST RG_DEVICE_OP_LIST RG_CPU_OP_LIST
 /* clang-format on */

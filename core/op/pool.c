@@ -84,7 +84,7 @@ static int64_t scratch_for(const rg_call *call)
 
 /* -- Forward ------------------------------------------------------------------------------ */
 
-static rg_status pool_infer(rg_call *call)
+rg_status rg_pool2d_infer(rg_call *call)
 {
   const rg_pool2d_options *o = &((const rg_pool2d_args *)call->args)->o;
   int32_t rows = rg_rows_axis(o->layout);
@@ -222,7 +222,7 @@ const rg_op rg_op_max_pool2d = {
   .result = { "y", "index" },
   RG_ARGS(rg_pool2d_args, pool2d_args),
   .n_hidden = 1,
-  .infer = pool_infer,
+  .infer = rg_pool2d_infer,
   .grad = max_grad,
   .cost = pool_cost,
 };
@@ -247,7 +247,7 @@ const rg_op rg_op_avg_pool2d = {
   RG_INPUTS(RG_IN("x", INPUT, FLOAT)),
   .result = { "y" },
   RG_ARGS(rg_pool2d_args, pool2d_args),
-  .infer = pool_infer,
+  .infer = rg_pool2d_infer,
   .grad = avg_grad,
   .cost = pool_cost,
 };

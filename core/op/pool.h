@@ -15,6 +15,9 @@ typedef struct rg_pool2d_args {
   int64_t columns;
 } rg_pool2d_args;
 
+/* The result's shape, for all records whose arguments begin with those options. */
+rg_status rg_pool2d_infer(rg_call *call) RG_CHECK;
+
 /* clang-format off */
 #define RG_POOL2D_SIZE(A, S, AT) \
   A(S, AT, i64, rows, WHOLE, RG_REQUIRED, "of the gradient") \

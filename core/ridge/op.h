@@ -365,11 +365,11 @@ RG_ARGS_STRUCT(rg_scaled_linear_options, RG_SCALED_LINEAR_OPTIONS);
 ** for.
 **
 ** Sums of bytes are exact (in i32) before they are scaled; those of 8-bit floats are in f32 or,
-** where cublasLt multiplies such numbers as they are, in what tensor cores keep of a sum: on an H200
-** they were up to 2^-12.6 of the sum of magnitudes off (n_in 64, normally distributed), 2^-24.9
-** with vendor = 0 of rg_device_modes, which widens factors to bf16 and adds up in f32.  A scale
-** that is nan makes nan of what it scales.  There is no gradient: one that flows into b or a scale
-** is RG_ENOSUP when it goes back.
+** where cublasLt multiplies such numbers as they are, in what tensor cores keep of a sum: on an
+** H200 they were up to 2^-12.6 of the sum of magnitudes off (n_in 64, normally distributed),
+** 2^-24.9 with vendor = 0 of rg_device_modes, which widens factors to bf16 and adds up in f32.  A
+** scale that is nan makes nan of what it scales.  There is no gradient: one that flows into b or a
+** scale is RG_ENOSUP when it goes back.
 **
 ** Where the result is of bytes they are round(y (1 / y_scale)) + y_zero, ties to even, saturated,
 ** and y_zero for nan.  Floats without an x_scale are quantized inside the call, as the operation

@@ -30,7 +30,8 @@ local CLASSES = {
     'resample_back', 'where', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite',
     'trunc', 'exp2', 'atan', 'asinh', 'acosh', 'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid',
     'hardswish', 'bitwise_not', 'bitwise_and', 'bitwise_or', 'bitwise_xor', 'bitwise_left_shift',
-    'bitwise_right_shift', 'quantize', 'dequantize', 'quantize_rows' },
+    'bitwise_right_shift', 'quantize', 'dequantize', 'quantize_rows', 'pack_bits',
+    'unpack_bits', 'packed_linear', 'scaled_add', 'scaled_pool2d', 'sparse_linear' },
 }
 
 local class_of = {}

@@ -285,6 +285,39 @@ return function(M)
     }
   end
 
+  ffi.cdef [[typedef struct { rg_pool2d_options o; int32_t average; int64_t x_zero; }
+    rg_test_scaled_pool;]]
+  local scaled_pool, number = {}, nil
+  for i, sample in ipairs(pool) do
+    for _, average in ipairs { false, true } do
+      scaled_pool[#scaled_pool + 1] = { sample[1], args = merged(sample.args, { average = average,
+        x_zero = average and i % 3 * 20 or 0 }) }
+    end
+  end
+  cases.scaled_pool2d = {
+    call = function(C, t, a, out)
+      number = number or tensors.index_of 'scaled_pool2d'
+      local args = ffi.new('rg_test_scaled_pool[1]')
+      args[0].o, args[0].average, args[0].x_zero = window(a), a.average and 1 or 0, a.x_zero or 0
+      for i = 0, a.stride and -1 or 1 do args[0].o.stride[i] = a.size[i + 1] end
+      return C.rg_op_call(number, ffi.new('const rg_tensor *[1]', { t[1] }), 1, args, nil, out)
+    end,
+    prepare = function(list)
+      for i = 1, reference.count(list[1].shape) do
+        list[1][i] = (i * 37 + math.floor(i / 7)) % 256 - (list[1].dtype == 'i8' and 128 or 0)
+      end
+    end,
+    reference = reference.scaled_pool2d,
+    samples = scaled_pool,
+    dtypes = { 'i8', 'u8' }, ulps = 0,
+    large = { { { 16, 8, 60, 60 }, args = { size = { 2, 2 }, average = true } } },
+    bad = { { { { 2, 3, 4 } }, { 'i8' }, { size = { 2, 2 } }, ESHAPE },
+      { { { 2, 3, 4, 4 } }, { 'u8' }, { size = { 5, 2 } }, ESHAPE },
+      { { { 2, 3, 4, 4 } }, { 'u8' }, { size = { 2, 2 }, pad = { 2, 0, 0, 0 } }, EARG },
+      { { { 2, 3, 4, 4 } }, { 'u8' }, { size = { 2, 2 }, x_zero = 256 }, EARG },
+      { { { 2, 3, 4, 4 } }, { 'f32' }, { size = { 2, 2 } }, EDTYPE } },
+  }
+
   -- Kept, because a plan refuses numbers from the host, and made before anything is counted.
   local indices = {}
   local function index_of(shape, a)

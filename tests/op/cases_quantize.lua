@@ -115,4 +115,210 @@ return function(M)
     large = { { { 700, 300 } } },
     bad = { { { {} }, { 'f32' }, {}, ESHAPE }, { { { 2 } }, { 'i32' }, {}, EDTYPE } },
   }
+
+  -- -- A few bits ---------------------------------------------------------------------------------
+
+  ffi.cdef [[typedef struct { int32_t bits; int64_t group; int32_t act, dtype; } rg_test_packed;
+    typedef struct { int32_t bits; } rg_test_bits;]]
+
+  local BITS = { 2, 3, 4, 6, 8 }
+
+  local function run_bits(name)
+    return function(C, t, a, out)
+      numbers[name] = numbers[name] or tensors.index_of(name)
+      return C.rg_op_call(numbers[name], ffi.new('const rg_tensor *[1]', { t[1] }), 1,
+        ffi.new('rg_test_bits[1]', { { a.bits } }), nil, out)
+    end
+  end
+
+  local function below(list, most)
+    for i = 1, reference.count(list.shape) do list[i] = (i * 37 + math.floor(i / 5)) % most end
+  end
+
+  cases.pack_bits = {
+    call = run_bits 'pack_bits', reference = reference.pack_bits, moves = true,
+    prepare = function(list, sample) below(list[1], 2 ^ sample.args.bits) end,
+    samples = {}, dtypes = { 'u8' }, ulps = 0,
+    large = { { { 300, 640 }, args = { bits = 8 } } },
+    bad = { { { { 2, 31 } }, { 'u8' }, { bits = 4 }, ESHAPE }, { { {} }, { 'u8' }, { bits = 4 },
+      ESHAPE }, { { { 2, 32 } }, { 'i8' }, { bits = 4 }, EDTYPE },
+      { { { 2, 32 } }, { 'u8' }, { bits = 5 }, EARG },
+      { { { 2, 32 } }, { 'u8' }, { bits = 2 }, EARG } }, -- a code of 9
+  }
+  cases.unpack_bits = {
+    call = run_bits 'unpack_bits', reference = reference.unpack_bits, moves = true,
+    prepare = function(list) below(list[1], 256) end,
+    samples = {}, dtypes = { 'u8' }, ulps = 0,
+    large = { { { 300, 640 }, args = { bits = 4 } } },
+    bad = { { { { 2, 8 } }, { 'u8' }, { bits = 4 }, ESHAPE }, { { {} }, { 'u8' }, { bits = 4 },
+      ESHAPE }, { { { 2, 16 } }, { 'f32' }, { bits = 4 }, EDTYPE },
+      { { { 2, 16 } }, { 'u8' }, { bits = 1 }, EARG } },
+  }
+  local packed = {}
+  for i, bits in ipairs(BITS) do
+    local function w(n, k) return { n, k * bits / 8 } end
+    for _, shape in ipairs { { 32 }, { 3, 64 }, { 0, 32 }, { 2, 0 }, { 2, 3, 96 } } do
+      local n = shape[#shape]
+      shape[#shape] = n / 8 * bits
+      table.insert(cases.unpack_bits.samples, { { unpack(shape) }, args = { bits = bits } })
+      shape[#shape] = n
+      table.insert(cases.pack_bits.samples, { shape, args = { bits = bits } })
+    end
+    for _, sample in ipairs {
+      { { 2, 64 }, w(3, 64), { 3, 2 }, false, { 3 }, args = {} },
+      { { 128 }, w(33, 128), { 33, 2 }, { 33, 2 }, false, args = { group = 64, act = i % 6 } },
+      { { 2, 3, 128 }, w(35, 128), { 35, 1 }, { 35, 1 }, { 35 }, args = { group = 128,
+        dtype = 'bf16' } },
+      { { 17, 640 }, w(5, 640), { 5, 20 }, false, false, args = { dtype = 'f16' } },
+      { { 4, 32 }, w(2, 32), { 2, 1 }, { 2, 1 }, { 2 }, args = {} } } do
+      sample.args.bits = bits
+      packed[#packed + 1] = sample
+    end
+  end
+  for _, sample in ipairs { { { 0, 32 }, { 3, 16 }, { 3, 1 }, false, { 3 } },
+    { { 2, 0 }, { 3, 0 }, { 3, 0 }, { 3, 0 }, { 3 } }, { { 2, 32 }, { 0, 16 }, { 0, 1 } } } do
+    sample.args = { bits = 4 }
+    packed[#packed + 1] = sample
+  end
+  local four, h = { bits = 4 }, 'f16'
+  cases.packed_linear = {
+    call = function(C, t, a, out)
+      numbers.packed_linear = numbers.packed_linear or tensors.index_of 'packed_linear'
+      local list = ffi.new('const rg_tensor *[6]')
+      for i = 1, 6 do list[i - 1] = t[i] or nil end
+      return C.rg_op_call(numbers.packed_linear, list, 6, ffi.new('rg_test_packed[1]', { { a.bits,
+        a.group or 32, a.act or 0, tensors.CODES[a.dtype or 'f32'] or a.dtype } }), nil, out)
+    end,
+    reference = reference.packed_linear,
+    inputs = { [2] = 'u8', [3] = 'f16', [4] = 'f16', [5] = 'f32', [6] = 'f32' },
+    prepare = function(list) below(list[2], 256) end,
+    samples = packed,
+    dtypes = { 'f32', 'bf16', 'f16' },
+    ulps = 8, optional = { [4] = true, [5] = true, [6] = true },
+    large = { { { 70, 256 }, { 300, 128 }, { 300, 8 }, args = four },
+      { { 2, 512 }, { 600, 256 }, { 600, 16 }, { 600, 16 }, args = four } },
+    bad = { { { { 2, 33 }, { 3, 16 }, { 3, 1 } }, { f, 'u8', h }, four, ESHAPE },
+      { { { 2, 32 }, { 3, 8 }, { 3, 1 } }, { f, 'u8', h }, four, ESHAPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 2 } }, { f, 'u8', h }, four, ESHAPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 }, { 3 } }, { f, 'u8', h, h }, four, ESHAPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 }, { 3, 1 }, { 2 } }, { f, 'u8', h, h, f }, four, ESHAPE },
+      { { { 2, 32 }, { 48 }, { 3, 1 } }, { f, 'u8', h }, four, ESHAPE },
+      { { {}, { 3, 16 }, { 3, 1 } }, { f, 'u8', h }, four, ESHAPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { 'f64', 'u8', h }, four, EDTYPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { f, i8, h }, four, EDTYPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { f, 'u8', f }, four, EDTYPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 }, { 3, 1 } }, { f, 'u8', h, f }, four, EDTYPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { i8, 'u8', h }, four, EARG },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 }, { 3, 1 }, { 3 }, { 1 } }, { f, 'u8', h, h, f, f }, four,
+        EARG },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 }, { 3, 1 }, { 3 }, { 3 } }, { i8, 'u8', h, h, f, f }, four,
+        ESHAPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 }, { 3, 1 }, { 3 }, { 1 } }, { i8, 'u8', h, h, f, h }, four,
+        EDTYPE },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { f, 'u8', h }, { bits = 5 }, EARG },
+      { { { 2, 32 }, { 3, 16 }, { 3, 2 } }, { f, 'u8', h }, { bits = 4, group = 16 }, EARG },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { f, 'u8', h }, { bits = 4, act = 6 }, EARG },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { f, 'u8', h }, { bits = 4, dtype = i8 }, EDTYPE } },
+  }
+
+  -- -- Sums of bytes ------------------------------------------------------------------------------
+
+  ffi.cdef [[typedef struct { int32_t act, dtype; int64_t a_zero, b_zero, y_zero; } rg_test_add;
+    typedef struct { int32_t act, dtype; } rg_test_sparse;]]
+
+  local function call(name, n_in, type, args_of)
+    return function(C, t, a, out)
+      numbers[name] = numbers[name] or tensors.index_of(name)
+      local list = ffi.new('const rg_tensor *[6]')
+      for i = 1, n_in do list[i - 1] = t[i] or nil end
+      return C.rg_op_call(numbers[name], list, n_in, ffi.new(type .. '[1]', { args_of(a) }), nil,
+        out)
+    end
+  end
+
+  local u8 = 'u8'
+  cases.scaled_add = {
+    call = call('scaled_add', 5, 'rg_test_add', function(a)
+      return { a.act or 0, tensors.CODES[a.dtype or 'f32'] or a.dtype, a.a_zero or 0,
+        a.b_zero or 0, a.y_zero or 0 }
+    end),
+    reference = reference.scaled_add,
+    inputs = { [2] = f, [4] = f, [5] = f },
+    prepare = function(list, sample)
+      for i = 1, 3, 2 do
+        local least = list[i] and list[i].dtype == i8 and 128 or 0
+        for j = 1, list[i] and reference.count(list[i].shape) or 0 do
+          list[i][j] = (j * 37 + i * 11) % 256 - least
+        end
+      end
+      for i = 2, sample.args and 5 or 4 do if list[i] and i ~= 3 then list[i][1] = i / 8 end end
+    end,
+    samples = { { { 2, 3 }, {}, { 2, 3 }, {}, false }, { { 7 }, { 1 }, false, false, {},
+      args = { dtype = u8, y_zero = 100, a_zero = 5 } },
+      { { 4, 70 }, {}, { 4, 70 }, { 1, 1 }, {}, args = { dtype = i8, b_zero = 9, act = 1,
+        y_zero = -20 } },
+      { { 2, 300 }, {}, { 2, 300 }, {}, {}, args = { dtype = u8, a_zero = 3, b_zero = 1 } },
+      { { 2, 3, 5 }, {}, { 2, 3, 5 }, {}, false, args = { dtype = 'bf16', a_zero = 8 } },
+      { { 0, 3 }, {}, { 0, 3 }, {}, {}, args = { dtype = i8 } } },
+    dtypes = { i8, u8 }, mixed = { { i8, f, u8 } },
+    ulps = 1, optional = { [3] = true, [4] = true, [5] = true },
+    large = { { { 700, 300 }, {}, { 700, 300 }, {}, {}, args = { dtype = u8 } } },
+    bad = { { { { 2, 3 }, {}, { 2 }, {} }, { i8, f, i8, f }, {}, ESHAPE },
+      { { { 2 }, { 2 } }, { i8, f }, {}, ESHAPE }, { { { 2 }, {}, { 2 }, { 2 } }, { i8, f, i8, f },
+        {}, ESHAPE }, { { { 2 }, {}, { 2 } }, { i8, f, i8 }, {}, EARG },
+      { { { 2 }, {} }, { i8, f }, { b_zero = 1 }, EARG },
+      { { { 2 }, {} }, { i8, f }, { dtype = i8 }, EARG },
+      { { { 2 }, {} }, { i8, f }, { a_zero = 128 }, EARG },
+      { { { 2 }, {}, { 2 }, {} }, { i8, f, u8, f }, { b_zero = -1 }, EARG },
+      { { { 2 }, {} }, { i8, f }, { y_zero = 1 }, EARG }, { { { 2 }, {} }, { i8, f }, { act = 6 },
+        EARG }, { { { 2 }, {} }, { f, f }, {}, EDTYPE }, { { { 2 }, {} }, { i8, h }, {}, EDTYPE },
+      { { { 2 }, {}, { 2 }, {} }, { i8, f, f, f }, {}, EDTYPE },
+      { { { 2 }, {} }, { i8, f }, { dtype = 'i32' }, EDTYPE } },
+  }
+
+  -- -- Mostly zeros -------------------------------------------------------------------------------
+
+  -- Rows of 0, 1, 2 ... entries, whose columns go round.
+  local function entries(list, sample)
+    local offset, column, k = list[2], list[3], sample[1][#sample[1]]
+    for i = 1, reference.count(offset.shape) do
+      offset[i] = math.min((i - 1) * i / 2, reference.count(column.shape))
+    end
+    if #offset > 0 then offset[#offset] = reference.count(column.shape) end
+    for i = 1, reference.count(column.shape) do column[i] = i * 7 % k end
+  end
+  local n, w = 'i32', 'f32'
+  cases.sparse_linear = {
+    call = call('sparse_linear', 5, 'rg_test_sparse', function(a)
+      return { a.act or 0, tensors.CODES[a.dtype or 'f32'] or a.dtype }
+    end),
+    reference = reference.sparse_linear,
+    inputs = { [2] = n, [3] = n, [4] = w, [5] = w },
+    prepare = entries,
+    -- x begins with an axis of 1, so that no layout repeats offsets
+    samples = { { { 1, 2, 7 }, { 5 }, { 9 }, { 9 }, { 4 } },
+      { { 1, 7 }, { 2 }, { 3 }, { 3, 16 }, false },
+      { { 1, 5, 20 }, { 4 }, { 30 }, { 30, 16 }, { 48 }, args = { act = 1, dtype = 'bf16' } },
+      { { 1, 2, 3, 33 }, { 8 }, { 40 }, { 40 }, false, args = { act = 2 } },
+      { { 1, 64 }, { 4 }, { 50 }, { 50, 16 }, { 48 }, args = { dtype = 'f16' } },
+      { { 1, 3, 5 }, { 3 }, { 0 }, { 0, 16 }, { 32 } }, { { 0, 5 }, { 3 }, { 2 }, { 2 }, { 2 } },
+      { { 2, 5 }, { 1 }, { 0 }, { 0 }, false } },
+    dtypes = { 'f32', 'bf16', 'f16' },
+    ulps = 8, optional = { [5] = true },
+    large = { { { 90, 256 }, { 61 }, { 0 }, { 0, 16 } } },
+    bad = { { { { 2, 7 }, { 3 }, { 2 }, { 3 } }, { f, n, n, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 3 }, { 2 }, { 2, 8 } }, { f, n, n, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 0 }, { 0 }, { 0 } }, { f, n, n, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 3, 1 }, { 2 }, { 2 } }, { f, n, n, w }, {}, ESHAPE },
+      { { {}, { 3 }, { 2 }, { 2 } }, { f, n, n, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 3 }, { 2 }, { 2 }, { 3 } }, { f, n, n, w, f }, {}, ESHAPE },
+      { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, 'i64', n, w }, {}, EDTYPE },
+      { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, f, w }, {}, EDTYPE },
+      { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, n, h }, {}, EDTYPE },
+      { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { 'f64', n, n, w }, {}, EDTYPE },
+      { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { i8, n, n, w }, {}, EDTYPE },
+      { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, n, w }, { act = 6 }, EARG },
+      { { { 2, 7 }, { 3 }, { 9 }, { 9 } }, { f, n, n, w }, {}, EARG }, -- drawn offsets
+      { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, n, w }, { dtype = i8 }, EDTYPE } },
+  }
 end

@@ -227,6 +227,20 @@ return function(M) -- M: the rest of the reference
     return { y }
   end
 
+  --- The largest byte of each window, or the average, where padding is x_zero.
+  function M.scaled_pool2d(inputs, a)
+    if not a.average then return M.max_pool2d(inputs, a) end
+    local x = inputs[1]
+    local y = pooled(x, a)
+    windows(a, x.shape, y.shape, function(i, places)
+      local count = a.skip_pad and #places or a.size[1] * a.size[2]
+      local sum = (count - #places) * (a.x_zero or 0)
+      for _, place in ipairs(places) do sum = sum + x[place] end
+      y[i] = nearest(sum / count)
+    end)
+    return { y }
+  end
+
   --- Where the k-th element of each window is, as the index of max_pool2d_back, from 0.
   function M.pool_index(y_shape, a)
     local _, c = images(y_shape, a.nhwc)

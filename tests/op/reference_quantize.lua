@@ -12,7 +12,7 @@ return function(M) -- M: the rest of the reference
     return (rest > 0.5 or rest == 0.5 and low % 2 == 1) and low + 1 or low
   end
 
-  local function byte(x, scale, zero, dtype, least)
+  local function to_byte(x, scale, zero, dtype, least)
     local v = M.convert(M.convert(x, 'f32') / scale, 'f32')
     if v ~= v then return zero end
     return math.max(least or LEAST[dtype], math.min(even(v) + zero, MOST[dtype]))
@@ -39,7 +39,7 @@ return function(M) -- M: the rest of the reference
     local dtype = a.dtype or 'i8'
     local y = M.new(x.shape, dtype)
     for i = 0, M.count(x.shape) - 1 do
-      y[i + 1] = byte(x[i + 1], scale[place(x, scale, a, i)], zero_at(x, zero, a, i), dtype)
+      y[i + 1] = to_byte(x[i + 1], scale[place(x, scale, a, i)], zero_at(x, zero, a, i), dtype)
     end
     return { y }
   end
@@ -67,8 +67,129 @@ return function(M) -- M: the rest of the reference
       end
       local scale = M.convert(most / 127, 'f32')
       scales[r + 1] = scale
-      for j = 1, n do q[r * n + j] = byte(x[r * n + j], scale, 0, 'i8', -127) end
+      for j = 1, n do q[r * n + j] = to_byte(x[r * n + j], scale, 0, 'i8', -127) end
     end
     return { q, scales }
+  end
+
+  -- -- A few bits ---------------------------------------------------------------------------------
+
+  -- Planes of a block of 32 codes: bits of each, the lowest of them, bytes.
+  local PLANES = { [8] = { { 8, 0, 32 } }, [6] = { { 4, 0, 16 }, { 2, 4, 8 } },
+    [4] = { { 4, 0, 16 } }, [3] = { { 2, 0, 8 }, { 1, 2, 4 } }, [2] = { { 2, 0, 8 } } }
+
+  -- f(i, lowest bit of the code, bits, byte of the block, lowest bit there), all from 0.
+  local function planes(bits, f)
+    local first = 0
+    for _, plane in ipairs(PLANES[bits]) do
+      local width, low, bytes = unpack(plane)
+      for i = 0, 31 do
+        -- codes go round the bytes, but for single bits, of which eight neighbours are in one
+        local byte, at = i % bytes, math.floor(i / bytes) * width
+        if width == 1 then byte, at = math.floor(i / 8), i % 8 end
+        f(i, low, width, first + byte, at)
+      end
+      first = first + bytes
+    end
+  end
+
+  local function resized(shape, from, to)
+    local out = { unpack(shape) }
+    out[#out] = out[#out] / from * to
+    return out
+  end
+
+  local function part(v, low, width) return math.floor(v / 2 ^ low) % 2 ^ width end
+
+  function M.pack_bits(inputs, a)
+    local codes, bytes = inputs[1], 4 * a.bits
+    local y = M.new(resized(codes.shape, 32, bytes), 'u8')
+    for i = 1, M.count(y.shape) do y[i] = 0 end
+    for b = 0, M.count(codes.shape) / 32 - 1 do
+      planes(a.bits, function(i, low, width, byte, at)
+        local to = b * bytes + byte + 1
+        y[to] = y[to] + part(codes[b * 32 + i + 1], low, width) * 2 ^ at
+      end)
+    end
+    return { y }
+  end
+
+  function M.unpack_bits(inputs, a)
+    local packed, bytes = inputs[1], 4 * a.bits
+    local y = M.new(resized(packed.shape, bytes, 32), 'u8')
+    for i = 1, M.count(y.shape) do y[i] = 0 end
+    for b = 0, M.count(y.shape) / 32 - 1 do
+      planes(a.bits, function(i, low, width, byte, at)
+        local to = b * 32 + i + 1
+        y[to] = y[to] + part(packed[b * bytes + byte + 1], at, width) * 2 ^ low
+      end)
+    end
+    return { y }
+  end
+
+  function M.packed_linear(inputs, a)
+    local x, w, scale, min, bias, x_scale = unpack(inputs, 1, 6)
+    local codes = M.unpack_bits({ w }, { bits = a.bits })[1]
+    local group = a.group or 32
+    local wide = M.new(codes.shape, 'f64')
+    for i = 0, M.count(codes.shape) - 1 do
+      local g = math.floor(i / group) + 1
+      wide[i + 1] = min and codes[i + 1] * scale[g] + min[g] or
+        (codes[i + 1] - 2 ^ (a.bits - 1)) * scale[g]
+    end
+    local k, plain = x.shape[#x.shape], M.new(x.shape, 'f64')
+    for i = 0, M.count(x.shape) - 1 do
+      local row = math.floor(i / k) + 1
+      plain[i + 1] = x[i + 1] * (x_scale and x_scale[M.count(x_scale.shape) == 1 and 1 or row] or 1)
+    end
+    if k == 0 then -- of nothing: as of one 0
+      plain.shape, wide.shape = resized(x.shape, 1, 1), { w.shape[1], 1 }
+      plain.shape[#plain.shape] = 1
+      for i = 1, M.count(plain.shape) do plain[i] = 0 end
+      for i = 1, w.shape[1] do wide[i] = 0 end
+    end
+    local y = M.linear({ plain, wide, bias }, { act = a.act })[1]
+    y.dtype = a.dtype or 'f32'
+    return { y }
+  end
+
+  -- -- Sums --------------------------------------------------------------------------------------
+
+  --- act((a - a_zero) a_scale + (b - b_zero) b_scale), each step in f32, as bytes if dtype says so.
+  function M.scaled_add(inputs, a)
+    local x, x_scale, y, y_scale, scale = unpack(inputs, 1, 5)
+    local sum = M.new(x.shape, 'f32')
+    for i = 1, M.count(x.shape) do
+      sum[i] = M.convert((x[i] - (a.a_zero or 0)) * x_scale[1], 'f32')
+      if y then
+        local more = M.convert((y[i] - (a.b_zero or 0)) * y_scale[1], 'f32')
+        sum[i] = M.convert(sum[i] + more, 'f32')
+      end
+      if a.act == 1 then sum[i] = math.max(sum[i], 0) end
+    end
+    if scale then
+      return M.quantize({ sum, scale, { a.y_zero or 0, shape = {}, dtype = a.dtype } }, a)
+    end
+    sum.dtype = a.dtype or 'f32'
+    return { sum }
+  end
+
+  --- y = act(x W' + b) for W in compressed rows, of one output or sixteen.
+  function M.sparse_linear(inputs, a)
+    local x, offset, column, values, bias = unpack(inputs, 1, 5)
+    local block, k = #values.shape == 2 and 16 or 1, x.shape[#x.shape]
+    local wide = M.new({ (#offset - 1) * block, k }, 'f64')
+    for i = 1, M.count(wide.shape) do wide[i] = 0 end
+    for r = 0, #offset - 2 do
+      for e = offset[r + 1], offset[r + 2] - 1 do
+        for j = 0, block - 1 do
+          local at = (r * block + j) * k + column[e + 1] + 1
+          wide[at] = wide[at] + values[e * block + j + 1]
+        end
+      end
+    end
+    local y = M.linear({ x, wide, bias }, { act = a.act })[1]
+    y.dtype = a.dtype or 'f32'
+    return { y }
   end
 end

@@ -111,12 +111,11 @@ local RECORDS = {
   pad_back = { 'dy native', 'low, high, mode = 0, shape' },
   tril = { 'x native', 'diagonal = 0' },
   triu = { 'x native', 'diagonal = 0' },
-  quantize = { 'x native, scale native, zero native?', 'axis = -1, group = 0, dtype = i8' },
-  dequantize = { 'q native, scale native, zero native?', 'axis = -1, group = 0, dtype = f32' },
-  quantize_rows = { 'x native', '' },
   gather = { 'x native, index index', 'axis = -1' },
   scatter = { 'x native, index index, src native', 'axis = -1, reduce = 0' },
 }
+for name, record in pairs(dofile((debug.getinfo(1, 'S').source:match('^@(.*/)') or './')
+  .. 'records_quantize.lua')) do RECORDS[name] = record end
 for name in ELEMENT:gmatch '%S+' do RECORDS[name] = { 'x input', '' } end
 for name in PAIR:gmatch '%S+' do RECORDS[name] = { 'x input, y input?', '' } end
 

@@ -1,0 +1,81 @@
+-- SPDX-License-Identifier: MIT
+--- Products with weights of a few bits, and packing such weights.
+
+local make = require 'ridge.tensor.make'
+local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
+local dtype = require 'ridge.tensor.dtype'
+local run = require 'ridge.tensor.run'
+local schema = require 'ridge.tensor.schema'
+
+local M = {}
+
+local need = ref.need
+local pack_bits, unpack_bits = run.of 'pack_bits', run.of 'unpack_bits'
+local packed_linear = run.of 'packed_linear'
+
+local ACT = {}
+for code, name in pairs(schema.ACTS) do ACT[name] = code end
+
+local SPEC = {
+  bits = { 'integer', required = true, doc = 'of a weight: 2, 3, 4, 6 or 8' },
+  group = { 'integer', default = 32, doc = 'weights that share a scale: 32, 64 or 128' },
+  min = { 'any', doc = 'what code 0 stands for, f16 [n_out x n_in / group]' },
+  bias = { 'any', doc = 'one number for each row of w' },
+  activation = { 'string', default = 'none', choices = schema.ACT_NAMES,
+    doc = 'applied to the result' },
+  dtype = { 'string', default = 'f32', choices = { 'f32', 'bf16', 'f16' }, doc = 'of the result' },
+  x_scale = { 'any', doc = 'of x of i8: f32, one number or one for each row' },
+}
+
+local BITS = { bits = { 'integer', required = true, doc = 'of a code: 2, 3, 4, 6 or 8' } }
+
+--- Codes of a few bits side by side: 32 of them take 4 bytes a bit.  A code that does not fit is an
+--- error.
+---@param codes Tensor u8 [... x n], n in whole blocks of 32
+---@param opts table {bits = 4}: 2, 3, 4, 6 or 8
+---@return Tensor u8 [... x n bits / 8]
+-- >> codes = ridge.quantize(ridge.randn(2, 64), 0.3, 8, { type = 'u8' }):minimum(15):to 'u8'
+-- >> ridge.pack_bits(codes, { bits = 4 }).shape
+function M.pack_bits(codes, opts)
+  need(codes, 'pack_bits')
+  opts = options.check(BITS, opts, 'pack_bits')
+  return pack_bits({ codes }, { bits = opts.bits })
+end
+
+--- The codes that ridge.pack_bits laid side by side.
+---@param packed Tensor u8 [... x n bits / 8]
+---@param opts table {bits = 4}
+---@return Tensor u8 [... x n]
+-- >> ridge.unpack_bits(ridge.pack_bits(ridge.ones(1, 32, { dtype = 'u8' }), { bits = 3 }),
+-- >>   { bits = 3 }):sum()
+function M.unpack_bits(packed, opts)
+  need(packed, 'unpack_bits')
+  opts = options.check(BITS, opts, 'unpack_bits')
+  return unpack_bits({ packed }, { bits = opts.bits })
+end
+
+--- act(x W' + bias) with weights of a few bits, opened as they are multiplied: W is (code -
+--- 2^(bits - 1)) scale, or code scale + min.  Sums are in f32.  No gradient goes through it, and
+--- GPUs have none of it yet.
+---@param x Tensor [... x n_in] of f32, bf16 or f16, or of i8 with x_scale
+---@param w Tensor u8 [n_out x n_in bits / 8], by ridge.pack_bits
+---@param scale Tensor f16 [n_out x n_in / group]
+---@param opts table {bits = 4, group = 32, min = Tensor, bias = Tensor, activation = 'none',
+---  dtype = 'f32', x_scale = Tensor|number}
+---@return Tensor [... x n_out]
+-- >> w = ridge.pack_bits(ridge.full(9, 3, 32, { dtype = 'u8' }), { bits = 4 })
+-- >> ridge.packed_linear(ridge.ones(2, 32), w, ridge.full(0.5, 3, 1, { dtype = 'f16' }),
+-- >>   { bits = 4 })
+function M.packed_linear(x, w, scale, opts)
+  need(x, 'packed_linear')
+  need(w, 'packed_linear')
+  need(scale, 'packed_linear')
+  opts = options.check(SPEC, opts, 'packed_linear')
+  local x_scale = opts.x_scale
+  if type(x_scale) == 'number' then x_scale = make.full(x_scale, 1, { device = x.device }) end
+  return packed_linear({ x, w, scale, opts.min, opts.bias, x_scale }, { bits = opts.bits,
+    group = opts.group, act = ACT[opts.activation], dtype = dtype.code(opts.dtype) })
+end
+
+return M

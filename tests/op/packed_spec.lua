@@ -1,0 +1,113 @@
+-- SPDX-License-Identifier: MIT
+-- packed_spec: products with weights of a few bits for x of bytes with scales, weights in strides
+-- of their own, few rows and many, on every instruction set; and that packing takes nothing away.
+
+require 'jit.opt'.start('-sink') -- see op_spec.lua
+
+local HERE = debug.getinfo(1, 'S').source:match('^@(.*/)') or './'
+local all = dofile(HERE .. 'cases.lua')
+local cases, reference, tensors = all.cases, all.reference, all.tensors
+local ffi = require 'ffi'
+local C = tensors.C
+local case = cases.packed_linear
+
+local MOST = C.rg_machine_facts().isa_level
+local slot = ffi.new('rg_tensor *[1]')
+local BITS = { 2, 3, 4, 6, 8 }
+
+local state = 1
+local function number(n)
+  state = (state * 1103515245 + 12345) % 2147483648
+  return math.floor(state / 65536) % n
+end
+
+-- Whole numbers of small range, and powers of two: f32 adds them up without an error.
+local function drawn(shape, dtype)
+  local x = reference.new(shape, dtype)
+  for i = 1, reference.count(shape) do
+    x[i] = dtype == 'u8' and number(256) or dtype == 'i8' and number(15) - 7 or
+      dtype == 'f16' and 2 ^ (number(3) - 1) or number(9) - 4
+  end
+  return x
+end
+
+local function run(list, args, layouts)
+  local t = {}
+  for i = 1, 6 do
+    local x = list[i]
+    t[i] = x and (layouts and layouts[i] or tensors.LAYOUTS[1]).make(x)
+  end
+  tensors.check(case.call(C, t, args, slot))
+  return tensors.read(tensors.hold(slot[0]))
+end
+
+local function compare(wanted, got, what)
+  assert.are.equal(#wanted, #got)
+  for i = 1, #wanted do
+    if got[i] ~= wanted[i] then
+      error(('%s: element %d is %.9g, wanted %.9g'):format(what, i, got[i], wanted[i]), 0)
+    end
+  end
+end
+
+if tensors.DEVICE == 0 then describe('a product with weights of a few bits', function()
+  after_each(function()
+    tensors.release_all()
+    tensors.check(C.rg_set_isa(MOST))
+  end)
+
+  for _, bits in ipairs(BITS) do
+    it(('of %d takes bytes with scales, and any number of rows'):format(bits), function()
+      for _, m in ipairs { 1, 2, 3, 4, 5, 20 } do
+        local group = 32 * 2 ^ (m % 3)
+        local n, k = 37, 640 + (m % 2 == 0 and 128 or 0)
+        local list = { drawn({ m, k }, m < 3 and 'f32' or 'i8'), drawn({ n, k / 8 * bits }, 'u8'),
+          drawn({ n, k / group }, 'f16'), m % 2 == 0 and drawn({ n, k / group }, 'f16') or nil,
+          drawn({ n }, 'f32') }
+        if m >= 3 then list[6] = drawn(m == 3 and {} or { m, 1 }, 'f32') end
+        local args = { bits = bits, group = group }
+        local wanted = case.reference(list, args)[1]
+        for level = 0, MOST do
+          tensors.check(C.rg_set_isa(level))
+          compare(wanted, run(list, args), ('level %d, %d rows'):format(level, m))
+        end
+        tensors.release_all()
+      end
+    end)
+  end
+
+  it('reads weights, scales and minima where they lie', function()
+    local list = { drawn({ 2, 64 }, 'f32'), drawn({ 6, 32 }, 'u8'), drawn({ 6, 2 }, 'f16'),
+      drawn({ 6, 2 }, 'f16'), drawn({ 6 }, 'f32') }
+    local wanted = case.reference(list, { bits = 4 })[1]
+    for _, layout in ipairs(tensors.LAYOUTS) do
+      for i = 1, 5 do
+        if layout.fits(list[i].shape) and not layout.name:find 'expand' then
+          compare(wanted, run(list, { bits = 4 }, { [i] = layout }), layout.name .. i)
+        end
+      end
+      tensors.release_all()
+    end
+  end)
+
+  it('has all codes back that were packed', function()
+    local pack, unpack_bits = cases.pack_bits, cases.unpack_bits
+    for _, bits in ipairs(BITS) do
+      local x = reference.new({ 3, 64 }, 'u8')
+      for i = 1, 192 do x[i] = number(2 ^ bits) end
+      tensors.check(pack.call(C, { tensors.make(x, x.shape, 'u8') }, { bits = bits }, slot))
+      local packed = tensors.hold(slot[0])
+      assert.are.equal(3 * 8 * bits, tonumber(C.rg_tensor_bytes(packed)))
+      tensors.check(unpack_bits.call(C, { packed }, { bits = bits }, slot))
+      compare(x, tensors.read(tensors.hold(slot[0])), bits .. ' bits')
+    end
+    local wide = tensors.make({ unpack(drawn({ 32 }, 'u8')) }, { 32 }, 'u8')
+    tensors.check(C.rg_fill_(wide, 3))
+    local status = pack.call(C, { wide }, { bits = 2 }, slot)
+    tensors.check(status)
+    tensors.hold(slot[0])
+    tensors.check(C.rg_fill_(wide, 4))
+    status = pack.call(C, { wide }, { bits = 2 }, slot)
+    assert.are.equal('pack_bits: code 4 at 1 does not fit into 2 bits', tensors.failure(status))
+  end)
+end) end
