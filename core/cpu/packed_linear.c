@@ -165,8 +165,8 @@ typedef struct work {
   int64_t room_bytes;
 } work;
 
-/* What a thread has: scales of four rows of w and minima of one, sums, and for many rows of x w as
-** it is opened. */
+/* What a thread has: scales and minima of four rows of w, sums, and for many rows of x w as it is
+** opened. */
 typedef struct place {
   float *scale, *min, *sums, *rows, *panel;
 } place;
@@ -175,18 +175,16 @@ static int64_t place_bytes(const work *w)
 {
   int64_t opened = w->m > RG_PACKED_ROWS ? (int64_t)RG_PANEL * (APART + DEPTH) : 0;
 
-  return rg_round_up(
-      ((RG_PACKED_ROWS + 1) * rg_round_up(w->groups, 16) + w->m * RG_PANEL + opened) *
-          (int64_t)sizeof(float),
-      64);
+  return rg_round_up((2 * RG_PACKED_ROWS * rg_round_up(w->groups, 16) + w->m * RG_PANEL + opened) *
+                         (int64_t)sizeof(float),
+                     64);
 }
 
 static place place_of(const work *w, int64_t thread)
 {
   float *at = (float *)(void *)(w->room + thread * w->room_bytes);
   int64_t groups = rg_round_up(w->groups, 16);
-
-  float *sums = at + (RG_PACKED_ROWS + 1) * groups;
+  float *sums = at + 2 * RG_PACKED_ROWS * groups;
 
   return (place){ .scale = at,
                   .min = at + RG_PACKED_ROWS * groups,
@@ -221,22 +219,27 @@ static rg_packed_row row_of(const work *w, const place *at, int64_t j, int64_t g
 
 /* -- Few rows -- */
 
-/* What is added to the sum of row r of x and j of w: what minima make of it, or what codes that are
-** multiplied as they are have too much. */
-static float more_of(const work *w, const place *at, int64_t r, int64_t j, const float *scale)
+/* What is added to the sums of row r of x and some rows of w from j on: what minima make of it, or
+** what codes that are multiplied as they are have too much. */
+static void add_more(const work *w, const place *at, int64_t r, int64_t j, int64_t some,
+                     float *sums)
 {
   const float *totals = w->totals + r * w->groups;
-  float more;
+  int64_t groups = rg_round_up(w->groups, 16);
+  float by = w->min != NULL ? 1 : -w->less;
+  float more[RG_PACKED_ROWS];
 
   if (w->min == NULL && w->bytes == NULL) {
-    return 0;
+    return;
   }
-  if (w->min != NULL) {
-    widen_groups(w->min, j, 0, w->groups, at->min);
-    scale = at->min;
+  for (int64_t o = 0; o < some && w->min != NULL; o++) {
+    widen_groups(w->min, j + o, 0, w->groups, at->min + o * groups);
   }
-  rg_gemm_kernels_now()->dots(&more, scale, totals, 0, w->groups, 1);
-  return w->min != NULL ? more : -w->less * more;
+  rg_gemm_kernels_now()->dots(more, totals, w->min != NULL ? at->min : at->scale, groups, w->groups,
+                              some);
+  for (int64_t o = 0; o < some; o++) {
+    sums[o] += by * more[o];
+  }
 }
 
 static void sums_of(const work *w, const rg_packed_row *row, int64_t r, bool four, float *sums)
@@ -269,9 +272,7 @@ static void singly(const work *w, const place *at, int64_t j0, int64_t columns)
       float *sums = at->sums + r * RG_PANEL + c;
 
       sums_of(w, &row, r, some > 1, sums);
-      for (int64_t o = 0; o < some; o++) {
-        sums[o] += more_of(w, at, r, j0 + c + o, at->scale + o * groups);
-      }
+      add_more(w, at, r, j0 + c, some, sums);
     }
   }
 }
@@ -284,7 +285,8 @@ static void few(const work *w, const place *at, int64_t j, float *sums)
   widen_groups(w->scale, j, 0, w->groups, at->scale);
   w->kernels->dot[w->args->bits][w->m](&row, w->x, w->k, y);
   for (int64_t r = 0; r < w->m; r++) {
-    sums[r * RG_PANEL] = y[r] + more_of(w, at, r, j, at->scale);
+    sums[r * RG_PANEL] = y[r];
+    add_more(w, at, r, j, 1, sums + r * RG_PANEL);
   }
 }
 

@@ -81,6 +81,7 @@ ALWAYS_INLINE void dot(const int bits, const int outs, const rg_packed_row *row,
 
       for (int o = 0; o < outs; o++) {
         here[o] = _mm256_dpbusd_epi32(here[o], bytes_of(bits, w + o * row->w_step), some);
+        __builtin_prefetch(w + (o + outs) * row->w_step); /* what comes after these rows */
       }
     }
     for (int o = 0; o < outs; o++) {

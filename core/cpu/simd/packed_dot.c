@@ -174,6 +174,7 @@ ALWAYS_INLINE void dot(const int bits, const int rows, const int outs, const rg_
         vec c[VECTORS];
 
         decode(bits, w + o * row->w_step, table, row->less, c);
+        __builtin_prefetch(w + (o + outs) * row->w_step); /* what comes after these rows */
         for (int r = 0; r < rows; r++) {
           for (int v = 0; v < VECTORS; v++) {
             here[o + r] =
