@@ -77,7 +77,7 @@ end
 local CONV = settings.of(schema.of 'scaled_conv2d', {
   as = { stride = false, dilation = false, pad_low = false, pad_high = false, groups = false,
     layout = false, act = 'activation' },
-  rules = { bias = { 'any', doc = 'one number for each channel: floats, or i32 added to the sums' },
+  rules = { bias = { 'any', doc = 'one number for each channel of the result' },
     y_scale = Y_SCALE, activation = { doc = 'applied to the result' },
     dtype = { choices = RESULTS } },
 })
