@@ -28,7 +28,7 @@ local LUA_ROWS = {
   { "graph_changes", "graph_dot", "graph_memory" }, { "graph" }, { "capture" }, { "init" }, -- late
   { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
   { "compile", "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },
-  { "bench", "report", "repl", "train" }, { "advise" },
+  { "bench", "report", "repl", "train" }, { "advise", "quant" },
   { "cli" }, { "recipes" },
 }
 local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",

@@ -263,6 +263,12 @@ M.FUNCTIONS = {
     .. 'y_scale = 0.5 }',
   ['ridge.scaled_pool2d'] = 'I(100, a, b, 6, 7):to "u8", one { 1, 2, 3 }, { average = often(50) }',
   ['ridge.quantize_rows'] = 'F(a, b)',
+  ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
+  ['ridge.quant.half'] = 'net(a, b):eval(), one { "bf16", "f16" }',
+  ['ridge.quant.report'] = 'ridge.quant.half(net(a, b):eval())',
+  ['ridge.quant.compare'] = 'net(a, b):eval(), ridge.quant.half(net(a, b):eval()), '
+    .. '{ shape = { 1, a }, iterations = 1 }',
+  ['ridge.quant.Linear'] = 'net(a, b):eval(), { per = "channel", name = "x" }',
   ['ridge.query'] = '"fit", { columns = "kind, median(fwd)", group = "kind", db = "fit.db" }',
   ['ridge.recompute'] = 'function(x, w) return x:matmul(w):gelu() end, F(a, b), F(b, c)',
   ['ridge.save'] = 'one { "fit.a.safetensors", "fit.b.safetensors" }, { w = F(a, b), i = I(4, c) }',

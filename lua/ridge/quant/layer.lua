@@ -1,0 +1,66 @@
+-- SPDX-License-Identifier: MIT
+--- What quantized layers have in common: they are in evaluation mode, no gradient goes through
+--- them, and what they hold stays what it is.
+
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local class = require('ridge.class').class
+local dtype = require 'ridge.tensor.dtype'
+local base = require 'ridge.nn.layer'
+local parameter = require 'ridge.nn.parameter'
+local recording = require('ridge.tensor.grad').recording
+
+local M = {}
+
+local Layer = class('quant.Layer', base.Layer)
+
+--- A layer without parameters, in evaluation mode.
+function Layer:init()
+  base.Layer.init(self)
+  self.training = false
+end
+
+--- Quantized layers stay in evaluation mode.
+---@param on boolean|nil
+---@return table self
+function Layer:train(on)
+  if on ~= false then
+    blame.raise(('%s: a quantized layer is not trained: quant.prepare(net) trains with rounding, '
+      .. 'and quant.convert makes the quantized net of that'):format(getmetatable(self).__name),
+      'EARG')
+  end
+  return self
+end
+
+--- Move to a device. Bytes and scales keep their types; with a float type nothing changes, because
+--- a layer answers in the type that it is asked in.
+---@param name string 'cpu' or 'cuda:0', or a float type
+---@param made table|nil what was converted already
+---@return table self
+function Layer:to(name, made)
+  if dtype.is_device(name) then return base.Layer.to(self, name, made) end
+  dtype.code(name, getmetatable(self).__name .. ':to')
+  parameter.made(made)
+  return self
+end
+
+--- Raise where a gradient would have to come back through the layer.
+---@param x Tensor
+function Layer:no_gradient(x)
+  if C.rg_requires_grad(x._t) == 1 and recording() then
+    blame.raise(('%s: no gradient goes through rounding to whole numbers: call it in '
+      .. 'ridge.inference, or train with quant.prepare(net)'):format(getmetatable(self).__name),
+      'EARG')
+  end
+end
+
+local ANSWER = { bf16 = 'bf16', f16 = 'f16' }
+
+--- The type that a layer answers in.
+---@param x Tensor
+---@return string
+function M.answer(x) return ANSWER[x.dtype] or 'f32' end
+
+M.Layer = Layer
+
+return M
