@@ -51,9 +51,17 @@ local function scaled(flops, shapes)
   return flops * k / (k + 1)
 end
 
+-- The same of a convolution, whose weight is [o x c/groups x kh x kw] (scaled_conv.c).
+local function scaled_conv(flops, shapes)
+  local w = sizes_of(shapes)[2]
+  local k = w[2] * w[3] * w[4]
+  return flops * k / (k + 1)
+end
+
 local OF = { matmul = all, linear = all, linear_dropout = all, lowrank_linear = all,
   sketched_linear = all, sketched_linear_bits = all, sketched_linear_seed = seeded,
-  scaled_linear = scaled, conv2d = all, conv2d_back_data = all, conv2d_back_weight = all,
+  scaled_linear = scaled, scaled_conv2d = scaled_conv,
+  conv2d = all, conv2d_back_data = all, conv2d_back_weight = all,
   attention = attention, attention_back = attention_back }
 
 --- Operations of an event that are multiply-adds of a product, two each.

@@ -13,6 +13,7 @@ local make = require 'ridge.tensor.make'
 local nets = require 'ridge.quant.nets'
 local options = require 'ridge.options'
 local random = require 'ridge.random'
+local ran = require 'ridge.quant.ran'
 local ref = require 'ridge.ffi.ref'
 local text = require 'ridge.quant.compare_text'
 
@@ -84,7 +85,7 @@ local function coverage(q, x)
   nets.each(q, function(module)
     if module.conversions then conversions = conversions + module:conversions() end
   end)
-  return { share = all > 0 and flops / all or 0, flops = all, int8 = int8, left = other,
+  return { share = all > 0 and flops / all or 0, flops = all, paths = ran.paths(q, x), int8 = int8, left = other,
     conversions = conversions, layers = #about.rows, method = about.method, notes = about.notes }
 end
 
@@ -117,7 +118,8 @@ end
 ---@param opts table {shape = {1, 128} or input = Tensor, iterations = 1000, test = loader}
 ---@return table r speedup, speedup_lo, speedup_hi, original_ms, quantized_ms, bytes (original,
 ---  quantized: stored, packed, scratch, mb), accuracy (n, original, quantized, difference, p,
----  changed, kl), coverage (share, conversions, int8, left), notes; print()
+---  changed, kl), coverage (share, conversions, paths: kernels that ran, int8, left),
+---  notes; print()
 -- >> local net = ridge.nn.Sequential(ridge.nn.Linear(64, 64)):eval()
 -- >> local q = ridge.quant.dynamic(net, { rows = false })
 -- >> return ridge.quant.compare(net, q, { shape = { 1, 64 }, iterations = 10 })

@@ -27,6 +27,7 @@ end
 local function about_coverage(lines, c)
   lines[#lines + 1] = ('In int8: %.1f %% of FLOP, %d of %d layers; %d conversions left'):format(
     100 * c.share, #c.int8, c.layers, c.conversions)
+  if #c.paths > 0 then lines[#lines + 1] = 'Kernels: ' .. table.concat(c.paths, ', ') end
   for _, row in ipairs(c.left) do
     if row.why then
       lines[#lines + 1] = ('  %s (%s) is %s: %s'):format(row.name, row.class, row.kind, row.why)

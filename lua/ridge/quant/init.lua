@@ -5,6 +5,8 @@ local late = require 'ridge.late'
 
 return late.namespace({}, {
   Linear = { 'ridge.quant.linear', 'Linear' },
+  Conv2d = { 'ridge.quant.conv', 'Conv2d' },
+  static = { 'ridge.quant.static', 'static' }, int8 = { 'ridge.quant.static', 'int8' },
   dynamic = { 'ridge.quant.dynamic', 'dynamic' },
   half = { 'ridge.quant.half', 'half' },
   report = { 'ridge.quant.report', 'report' },

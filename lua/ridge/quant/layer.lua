@@ -8,6 +8,7 @@ local class = require('ridge.class').class
 local dtype = require 'ridge.tensor.dtype'
 local base = require 'ridge.nn.layer'
 local parameter = require 'ridge.nn.parameter'
+local products = require 'ridge.quant.products'
 local recording = require('ridge.tensor.grad').recording
 
 local M = {}
@@ -60,6 +61,24 @@ local ANSWER = { bf16 = 'bf16', f16 = 'f16' }
 ---@param x Tensor
 ---@return string
 function M.answer(x) return ANSWER[x.dtype] or 'f32' end
+
+--- What comes into a layer of a known range, as bytes.
+---@param self table layer
+---@param x Tensor numbers, or bytes that the layer before gave
+---@return Tensor
+function M.bytes_of(self, x)
+  if x.dtype == self.x_dtype then return x end
+  return products.quantize(self, x)
+end
+
+--- What a known range adds to a layer's text.
+---@param self table layer
+---@return string
+function M.range_text(self)
+  if not self.x_dtype then return '' end
+  return (', input %s with zero at %d%s'):format(self.x_dtype, self.x_zero,
+    self.out and ', bytes on' or '')
+end
 
 M.Layer = Layer
 

@@ -7,7 +7,9 @@ local in_no_grad = require('ridge.tensor.grad').no_grad
 local ref = require 'ridge.ffi.ref'
 local scaled_linear = require('ridge.tensor.scaled').scaled_linear
 local base = require 'ridge.quant.layer'
+local fixed = require 'ridge.quant.fixed'
 local int8 = require 'ridge.quant.int8'
+local products = require 'ridge.quant.products'
 
 local M = {}
 
@@ -15,14 +17,20 @@ local Linear = class('quant.Linear', base.Layer)
 
 M.MOST_IN = 131071 -- sums of more products of i8 may not fit into i32 (ridge/op.h)
 
---- A dense layer with weights in i8; rows of its input are rounded to i8 as they come, each by its
---- largest. Made by quant.dynamic of a layer that is there.
+--- A dense layer with weights in i8. Where no range of its input is known, rows are rounded to i8
+--- as they come, each by its largest. Made by quant.dynamic and quant.static of a layer that is
+--- there.
 ---@param dense table nn.Linear
----@param opts table {per = 'channel' or 'tensor', name = the layer's, for errors}
+---@param opts table {per = 'channel' or 'tensor', name = the layer's, for errors, lo =, hi =,
+---  dtype = range and type of what comes in}
 function Linear:init(dense, opts)
   base.Layer.init(self)
   self.n_in, self.n_out = dense.n_in, dense.n_out
   self.activation, self.act = dense.activation, dense.act
+  if opts.lo then
+    self.why = fixed.fill(self, dense, opts)
+    return
+  end
   local weight, scale = int8.of_weight(dense.weight, opts.per, opts.name)
   self:buffer('weight', weight)
   self:buffer('weight_scale', scale)
@@ -46,17 +54,17 @@ function Linear:forward(x)
     blame.raise(('quant.Linear: x is %s, and its last axis is to have %d elements'):format(
       x:describe(), self.n_in), 'ESHAPE')
   end
+  if self.x_dtype then
+    return products.linear(self, base.bytes_of(self, x), base.answer(x))
+  end
   local tensors = self._tensors
-  local bytes, scale = int8.of_rows(x:to 'f32')
   given.bias, given.activation, given.dtype = tensors.bias, self.activation, base.answer(x)
-  return scaled_linear(bytes, tensors.weight, scale, tensors.weight_scale, given)
+  local scale
+  if x.device ~= 'cpu' then x, scale = int8.of_rows(x:to 'f32') end -- the CPU rounds in the product
+  return scaled_linear(x, tensors.weight, scale, tensors.weight_scale, given)
 end
 
---- How often numbers change between f32 and bytes in a call: they come as f32 and leave as f32.
----@return integer
-function Linear:conversions() -- luacheck: no self
-  return 2
-end
+Linear.conversions = fixed.conversions
 
 --- Counts of the weights, for facts.
 ---@param f table
@@ -72,9 +80,10 @@ function Linear:effective_weight()
 end
 
 function Linear:__tostring()
-  return ('quant.Linear(%d -> %d%s, i8, %s)'):format(self.n_in, self.n_out,
+  return ('quant.Linear(%d -> %d%s, i8, %s%s)'):format(self.n_in, self.n_out,
     self.activation ~= 'none' and ', ' .. self.activation or '',
-    self.weight_scale.count == 1 and 'one scale' or 'a scale for each output')
+    self.weight_scale.count == 1 and 'one scale' or 'a scale for each output',
+    base.range_text(self))
 end
 
 M.Linear = Linear

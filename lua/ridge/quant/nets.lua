@@ -166,7 +166,9 @@ end
 ---@return table net, or what stands for it
 function M.exchange(net, map)
   if map[net] then return map[net] end
-  exchange(net, map, {})
+  local seen = {}
+  for _, new in pairs(map) do seen[new] = true end -- it may hold what it stands for
+  exchange(net, map, seen)
   return net
 end
 

@@ -195,6 +195,12 @@ describe('FLOPs of one forward pass', function()
     local x, w = ridge.zeros(3, 5, { dtype = 'i8' }), ridge.zeros(7, 5, { dtype = 'i8' })
     local a = Scaled():analyze(x, { more = { w }, rounds = 0, backward = false, roof = false })
     assert.same({ 3 * 7 * 5, 2 * 3 * 7 }, { a.multiply_adds, a.other_flops })
+    local Conv = nn.class 'Conv'
+    function Conv.forward(_, y, v) return ridge.scaled_conv2d(y, v, 1, 1, { groups = 2 }) end
+    x, w = ridge.zeros(2, 4, 5, 6, { dtype = 'u8' }), ridge.zeros(6, 2, 3, 2, { dtype = 'i8' })
+    a = Conv():analyze(x, { more = { w }, rounds = 0, backward = false, roof = false })
+    local results = 2 * 6 * 3 * 5
+    assert.same({ results * 12, 2 * results }, { a.multiply_adds, a.other_flops })
   end)
 end)
 

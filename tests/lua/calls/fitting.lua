@@ -264,6 +264,11 @@ M.FUNCTIONS = {
   ['ridge.scaled_pool2d'] = 'I(100, a, b, 6, 7):to "u8", one { 1, 2, 3 }, { average = often(50) }',
   ['ridge.quantize_rows'] = 'F(a, b)',
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
+  ['ridge.quant.static'] = 'net(a, b):eval(), { calibrate = ridge.data.Loader({ F(16, a) }), '
+    .. 'rows = false, observer = one { "minmax", "average", "percentile", "mse" } }',
+  ['ridge.quant.int8'] = '{ batches = a }',
+  ['ridge.quant.Conv2d'] = 'ridge.nn.Conv2d(a, b, 1):eval(), { per = "channel", name = "x", lo = 0, '
+    .. 'hi = 1, dtype = "u8" }',
   ['ridge.quant.half'] = 'net(a, b):eval(), one { "bf16", "f16" }',
   ['ridge.quant.report'] = 'ridge.quant.half(net(a, b):eval())',
   ['ridge.quant.compare'] = 'net(a, b):eval(), ridge.quant.half(net(a, b):eval()), '

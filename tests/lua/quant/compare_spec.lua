@@ -99,18 +99,18 @@ describe('quant.compare', function()
     assert.is_true(r.bytes.quantized.scratch > 0)
     assert.equal((r.bytes.quantized.stored + r.bytes.quantized.packed) / 2 ^ 20,
       r.bytes.quantized.mb)
-    local alone = nn.Linear(64, 64):eval()
-    local before = held.bytes(alone).packed
-    alone(ridge.ones(64, 64))
-    assert.is_true(held.bytes(alone).packed >= before)
+    net(x)
+    assert.equal(net[1]:facts().packed_bytes + net[2]:facts().packed_bytes,
+      held.bytes(net).packed)
   end)
 
   it('says which share of the work is in whole numbers, and what was left out', function()
     assert.near(512 * 256 / (512 * 256 + 512 * 4), r.coverage.share, 1e-9)
     assert.equal(2, r.coverage.conversions)
     assert.same({ '2' }, { r.coverage.left[1].name })
-    assert.matches('1 of 2 layers; 2 conversions left\n  2 %(nn.Linear%) is f32: named in skip',
-      tostring(r))
+    assert.matches('1 of 2 layers; 2 conversions left\nKernels: scaled_linear: [%w_ ,.:-]+\n'
+      .. '  2 %(nn.Linear%) is f32: named in skip', tostring(r))
+    assert.equal(1, #r.coverage.paths)
     assert.matches('exact McNemar p', tostring(r))
   end)
 

@@ -1,0 +1,222 @@
+-- SPDX-License-Identifier: MIT
+-- Static quantization: what is folded first, whole numbers beside plain sums, bytes from layer to
+-- layer, and data that is refused.
+local ridge = require 'ridge'
+local fold = require 'ridge.quant.fold'
+local nets = require 'ridge.quant.nets'
+local nn = ridge.nn
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return tostring(e)
+end
+
+local function loader(x, labels, batch)
+  batch = math.min(batch or 8, x:size(1))
+  return ridge.data.Loader({ x, labels }, { batch = batch, shuffle = false })
+end
+
+local function apart(a, b) return (a - b):abs():max():item() end
+
+local function convolutions()
+  local net = nn.Sequential(nn.Conv2d(3, 6, 3, { padding = 1, bias = false, seed = 1 }),
+    nn.BatchNorm(6), nn.ReLU(), nn.Conv2d(6, 6, 3, { stride = 2, groups = 6, seed = 2 }),
+    nn.ReLU({ inplace = true }), nn.Flatten(), nn.Dropout(0.5), nn.Linear(54, 8, { seed = 3 }),
+    nn.BatchNorm(8, { affine = false }), nn.Tanh(), nn.Linear(8, 4, { seed = 4 }))
+  local x = ridge.randn(16, 3, 7, 7, { generator = ridge.generator(2) }) * 2 + 0.5
+  ridge.no_grad(function() net(x) end)
+  return net:eval(), x
+end
+
+describe('folding', function()
+  it('changes nothing but rounding, and keeps names', function()
+    local net, x = convolutions()
+    local made = nets.copy(net)
+    assert.same({}, fold.fold(made))
+    assert.is_true(apart(made(x), net(x)) < 1e-5)
+    assert.equal('relu', made[1].activation)
+    assert.equal('tanh', made[8].activation)
+    assert.equal('quant.Folded', getmetatable(made[2]).__name)
+    assert.equal(#net.children, #made.children)
+    assert.equal('none', net[1].activation)
+    assert.is_nil(net[1].bias)
+  end)
+
+  it('leaves what does not belong together, and says so', function()
+    local shared = nn.Linear(4, 4, { seed = 1 })
+    local net = nn.Sequential(nn.ReLU(), nn.BatchNorm(4), shared, nn.ReLU(), shared,
+      nn.Linear(4, 4, { activation = 'gelu' }), nn.BatchNorm(4)):eval()
+    local x = ridge.randn(3, 4)
+    local made = nets.copy(net)
+    local notes = fold.fold(made)
+    assert.is_true(apart(made(x), net(x)) < 1e-6)
+    assert.equal(2, #notes)
+    assert.matches('^2 %(nn.BatchNorm%) stays f32', notes[1])
+    assert.equal('none', made[3].activation)
+  end)
+end)
+
+describe('quant.static', function()
+  it('computes what whole numbers give, with zeros around images', function()
+    for _, dtype in ipairs { 'u8', 'i8' } do
+      local layer = nn.Conv2d(2, 3, 3, { padding = { 1, 2 }, seed = 5 }):eval()
+      local x = ridge.randn(4, 2, 5, 6, { generator = ridge.generator(1) }) + 0.7
+      local q = ridge.quant.static(layer, { calibrate = loader(x), rows = false,
+        activations = dtype })
+      assert.equal(dtype == 'u8', q.x_zero > 0)
+      local scale = q.x_scale:item()
+      local low, high = x:min():item(), x:max():item()
+      assert.near(dtype == 'u8' and (high - low) / 255 or math.max(-low, high) / 127, scale, 1e-8)
+      local codes = (x:to 'f64' / scale):round()
+      local w = q.weight:to 'f64' * q.weight_scale:to('f64'):reshape(3, 1, 1, 1)
+      local want = (codes * scale):conv2d(w, { padding = { 1, 2 },
+        bias = q.bias:to 'f64' * q.weight_scale:to 'f64' * scale })
+      assert.is_true(apart(want, q(x):to 'f64') < 2e-5)
+      assert.is_true(apart(layer(x), q(x)) < 0.05)
+      assert.equal('i32', q.bias.dtype)
+    end
+  end)
+
+  it('hands bytes from layer to layer, and is near to the net', function()
+    local net, x = convolutions()
+    local before = net(x):tolist()
+    local q = ridge.quant.static(net, { calibrate = loader(x), rows = false })
+    assert.is_true(apart(q(x), net(x)) < 0.05)
+    assert.same(before, net(x):tolist())
+    assert.equal('u8', q[1](x).dtype)
+    assert.equal(0, q[4].x_zero) -- what is behind a ReLU has nothing below 0
+    assert.equal('u8', q[4](q[1](x)).dtype) -- flatten and dropout hand bytes on
+    assert.same({ 1, 0, 0, 1 }, { q[1]:conversions(), q[4]:conversions(), q[8]:conversions(),
+      q[11]:conversions() })
+    local alone = q:clone()
+    for _, at in ipairs { 1, 4, 8 } do alone[at].out = nil end
+    assert.equal('f32', alone[1](x).dtype)
+    assert.is_true(apart(q(x), alone(x)) < 0.02)
+  end)
+
+  it('hands no bytes to what computes with numbers', function()
+    local net = nn.Sequential(nn.Linear(4, 4, { seed = 1 }), nn.LayerNorm(4),
+      nn.Linear(4, 4, { seed = 2 })):eval()
+    local x = ridge.randn(16, 4)
+    local q = ridge.quant.static(net, { calibrate = loader(x), rows = false })
+    assert.same({ 2, 2 }, { q[1]:conversions(), q[3]:conversions() })
+    assert.is_true(apart(q(x), net(x)) < 0.1)
+  end)
+
+  it('names schemes by their backends: a scale for each output, or one', function()
+    local net, x = convolutions()
+    local function made(backend)
+      return ridge.quant.static(net, { calibrate = loader(x), rows = false, backend = backend })
+    end
+    local a, b = made 'fbgemm', made 'qnnpack'
+    assert.same({ 6, 6, 8 }, { a[1].weight_scale.count, a[4].weight_scale.count,
+      a[8].weight_scale.count })
+    -- one scale for a depthwise convolution would cost most of the accuracy
+    assert.same({ 1, 6, 1 }, { b[1].weight_scale.count, b[4].weight_scale.count,
+      b[8].weight_scale.count })
+    assert.matches('4: depthwise: a scale for each channel', tostring(ridge.quant.report(b)))
+    assert.matches('qnnpack chooses the scheme, one scale for each weight, and no library',
+      tostring(ridge.quant.report(b)))
+  end)
+
+  it('has one range for what a concat joins', function()
+    local Two = nn.class 'Two'
+    function Two:init()
+      self.a = self:child('a', nn.Linear(4, 4, { seed = 1 }))
+      self.b = self:child('b', nn.Linear(4, 4, { seed = 2 }))
+      self.c = self:child('c', nn.Linear(8, 2, { seed = 3 }))
+    end
+    function Two:forward(x) return self.c(ridge.concat({ self.a(x), self.b(x) * 10 }, 2)) end
+    local net, x = Two():eval(), ridge.randn(32, 4)
+    local q = ridge.quant.static(net, { calibrate = loader(x), rows = false })
+    local joined = ridge.concat({ net.a(x), net.b(x) * 10 }, 2)
+    assert.near((joined:max():item() - joined:min():item()) / 255, q.c.x_scale:item(), 1e-7)
+    assert.is_nil(q.a.out)
+    assert.is_true(apart(q(x), net(x)) < 0.2)
+  end)
+
+  it('observes without training, and says how many batches there were', function()
+    local net, x = convolutions()
+    local mean = net[2].running_mean:tolist()
+    local q = ridge.quant.static(net, { calibrate = loader(x), rows = false, batches = 5 })
+    assert.same(mean, net[2].running_mean:tolist())
+    assert.matches('calibrated with 2 batches; 5 were asked for', tostring(ridge.quant.report(q)))
+    local few = ridge.quant.static(net,
+      { calibrate = loader(x, nil, 4), rows = false, batches = 1 })
+    assert.near((x:narrow(1, 1, 4):max():item() - x:narrow(1, 1, 4):min():item()) / 255,
+      few[1].x_scale:item(), 1e-7)
+    assert.matches('calibrated with 1 batch$', ridge.quant.report(few).notes[2])
+    assert.matches('in training mode', failure(ridge.quant.static, net:train(),
+      { calibrate = loader(x) }))
+  end)
+
+  it('refuses to test on what it was calibrated with', function()
+    local net, x = convolutions()
+    local labels = ridge.randint(0, 4, 16)
+    local q = ridge.quant.static(net, { calibrate = loader(x), rows = false })
+    -- the same rows in another order and another tensor
+    local again = ridge.data.Loader({ x:flip(1):clone(), labels }, { batch = 3 })
+    assert.matches('16 of the 16 rows of test are rows of the calibration data',
+      failure(ridge.quant.compare, net, q,
+        { shape = { 1, 3, 7, 7 }, test = again, iterations = 1 }))
+    assert.matches('rows of validate are rows of', failure(ridge.quant.static, net,
+      { calibrate = loader(x), rows = false, validate = loader(x, labels) }))
+  end)
+
+  it('tells accuracy after 1, 10 and all batches', function()
+    local net, x = convolutions()
+    local other = ridge.randn(40, 3, 7, 7, { generator = ridge.generator(9) })
+    local q = ridge.quant.static(net, { calibrate = loader(ridge.concat({ x, x * 2 }, 1), nil, 2),
+      rows = false, validate = loader(other, net(other):argmax(2)) })
+    local n = {}
+    for i, point in ipairs(q._quant.curve) do n[i] = point.batches end
+    assert.same({ 1, 10, 16 }, n)
+    assert.is_true(q._quant.curve[3].share > 0.9)
+    assert.matches('after 1 batch: accuracy %d', tostring(ridge.quant.report(q)))
+  end)
+
+  it('takes a layer only where it is measured to be no slower', function()
+    local net, x = convolutions()
+    for _, row in ipairs(ridge.quant.report(ridge.quant.static(net, { calibrate = loader(x) }))
+      .layers) do
+      if row.kind == 'f32' then assert.matches('of its time in f32 at 1 row', row.why) end
+    end
+  end)
+
+  it('is a preset by name', function()
+    local net, x = convolutions()
+    local opts = ridge.quant.int8 { calibrate = loader(x), rows = false }
+    assert.same({ 'minmax', 'u8', 'fbgemm', 100 }, { opts.observer, opts.activations, opts.backend,
+      opts.batches })
+    assert.equal('i8', ridge.quant.report(ridge.quant.static(net, opts)).layers[1].kind)
+    assert.matches("did you mean 'observer'", failure(ridge.quant.int8, { observe = 'mse' }))
+  end)
+
+  it('names the layer that cannot be', function()
+    local net, x = convolutions()
+    local function refused(pattern, opts, of)
+      opts.rows = false
+      assert.matches(pattern, failure(ridge.quant.static, of or net, opts))
+    end
+    refused('option calibrate is missing', {})
+    refused('has no batch', { calibrate = { each = function() return function() end end } })
+    refused('static_spec.lua:%d+: quant.static: 1: what comes in has nan or inf',
+      { calibrate = loader(x * (1 / 0)) })
+    refused('1: everything that came in is 0: a constant', { calibrate = loader(x * 0) })
+    local Idle = nn.class 'Idle'
+    function Idle:init()
+      self.used = self:child('used', nn.Linear(3, 3))
+      self.idle = self:child('idle', nn.Linear(3, 3))
+    end
+    function Idle:forward(y) return self.used(y) end
+    refused('quant.static: idle: it never ran', { calibrate = loader(ridge.randn(4, 3)) },
+      Idle():eval())
+    refused("did you mean", { calibrate = loader(x), skip = { 'nn.Sequential1' } })
+    local large = nn.Linear(3, 3):eval()
+    ridge.no_grad(function() large.bias:fill_(1e9) end)
+    local q = ridge.quant.static(large, { calibrate = loader(ridge.randn(8, 3)), rows = false })
+    assert.matches('steps of the scales', ridge.quant.report(q).layers[1].why)
+    assert.equal('f32', ridge.quant.report(q).layers[1].kind)
+  end)
+end)
