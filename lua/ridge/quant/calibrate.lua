@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- Runs a net over batches with an observer at the door of each of its layers.
+--- Runs a net over batches with an observer before each of its layers.
 
 local blame = require 'ridge.blame'
 local class = require('ridge.class').class
@@ -10,7 +10,7 @@ local nets = require 'ridge.quant.nets'
 
 local M = {}
 
--- -- At the door ----------------------------------------------------------------------------------
+-- -- Before a layer -----------------------------------------------------------------------------
 
 local Observed = class('quant.Observed', Module)
 
@@ -24,6 +24,7 @@ end
 
 --- Look, and call the layer.
 ---@param x Tensor
+---@param ... any what the layer takes besides
 ---@return any what the layer returns
 function Observed:forward(x, ...)
   self.see(x)

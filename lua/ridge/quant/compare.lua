@@ -85,20 +85,21 @@ local function coverage(q, x)
   nets.each(q, function(module)
     if module.conversions then conversions = conversions + module:conversions() end
   end)
-  return { share = all > 0 and flops / all or 0, flops = all, paths = ran.paths(q, x), int8 = int8, left = other,
+  return { share = all > 0 and flops / all or 0, flops = all, int8 = int8, left = other,
+    paths = ran.paths(q, x),
     conversions = conversions, layers = #about.rows, method = about.method, notes = about.notes }
 end
 
 -- What has to be said where nothing was gained.
 local function verdict(r)
-  local list, ran = {}, r.coverage
+  local list, covered = {}, r.coverage
   if r.speedup_hi < 1 then
     list[#list + 1] = 'slower than the original with this input: rounding what comes into a layer '
       .. 'takes longer than its product gains; more rows, or fewer layers (skip)'
   elseif r.speedup_lo <= 1 then
     list[#list + 1] = 'no difference in speed was shown'
   end
-  if #ran.int8 == 0 and ran.method ~= 'half' and ran.method ~= 'weights' then
+  if #covered.int8 == 0 and covered.method ~= 'half' and covered.method ~= 'weights' then
     list[#list + 1] = 'nothing runs in whole numbers'
   end
   if r.bytes.quantized.mb >= r.bytes.original.mb then

@@ -267,8 +267,8 @@ M.FUNCTIONS = {
   ['ridge.quant.static'] = 'net(a, b):eval(), { calibrate = ridge.data.Loader({ F(16, a) }), '
     .. 'rows = false, observer = one { "minmax", "average", "percentile", "mse" } }',
   ['ridge.quant.int8'] = '{ batches = a }',
-  ['ridge.quant.Conv2d'] = 'ridge.nn.Conv2d(a, b, 1):eval(), { per = "channel", name = "x", lo = 0, '
-    .. 'hi = 1, dtype = "u8" }',
+  ['ridge.quant.Conv2d'] = 'ridge.nn.Conv2d(a, b, 1):eval(), { per = "channel", name = "x", '
+    .. 'lo = 0, hi = 1, dtype = "u8" }',
   ['ridge.quant.half'] = 'net(a, b):eval(), one { "bf16", "f16" }',
   ['ridge.quant.report'] = 'ridge.quant.half(net(a, b):eval())',
   ['ridge.quant.compare'] = 'net(a, b):eval(), ridge.quant.half(net(a, b):eval()), '
