@@ -29,7 +29,7 @@ local LUA_ROWS = {
   { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
   { "compile", "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },
   { "bench", "report", "repl", "train" }, { "advise", "quant" },
-  { "cli" }, { "recipes" },
+  { "cli", "model_file" }, { "recipes" },
 }
 local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",
   norm = "op", collective = "op", step = "op", choice = "op", element = "op", schema = "op",

@@ -36,6 +36,8 @@ for part, names in pairs {
   for _, name in ipairs(names) do LATE[name] = { 'ridge.nn.' .. part, name } end
 end
 
+LATE.load = { 'ridge.model_file', 'load' }
+
 --- Is this value a module?
 ---@param value any
 ---@return boolean
@@ -82,6 +84,7 @@ types.register('Module', M.is_module, {
     param = "param('weight', tensor): make a tensor a parameter of this module",
     buffer = "buffer('mean', tensor): make a tensor part of its state",
     freeze = 'freeze(on): out of training, or back into it',
+    save = "save('net.safetensors'): a file from which ridge.nn.load makes it again",
     analyze = 'analyze(x): parameters, memory, FLOPs and time of each layer',
   },
 })

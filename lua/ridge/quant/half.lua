@@ -1,15 +1,36 @@
 -- SPDX-License-Identifier: MIT
 --- Nets with weights in half the bytes.
 
+local original = require('ridge.guard').original
 local nets = require 'ridge.quant.nets'
 local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
 local report = require 'ridge.quant.report'
 
 local M = {}
 
 local SPEC = { dtype = { 'string', default = 'bf16', choices = { 'bf16', 'f16' } } }
 
---- A copy of a net with its numbers in bf16 or f16; it takes inputs of either type and of f32.
+local FLOATS = { f64 = true, f32 = true, bf16 = true, f16 = true }
+
+--- Let a net take floats of any type: they become its own.
+---@param net table
+---@param dtype string
+---@return table net
+function M.take_floats(net, dtype)
+  local forward = original(getmetatable(net).forward)
+  rawset(net, 'forward', function(self, ...)
+    local given = { ... }
+    for i = 1, select('#', ...) do
+      local x = given[i]
+      if ref.is(x) and FLOATS[x.dtype] then given[i] = x:to(dtype) end
+    end
+    return forward(self, unpack(given, 1, select('#', ...)))
+  end)
+  return net
+end
+
+--- A copy of a net with its numbers in bf16 or f16; inputs of other float types become that.
 --- The net stays as it was; the copy is in evaluation mode.
 ---@param net table module in evaluation mode
 ---@param dtype string|nil 'bf16' when left out, or 'f16'
@@ -22,7 +43,9 @@ function M.half(net, dtype)
   for _, layer in ipairs(nets.layers(net)) do
     rows[#rows + 1] = { name = layer.name, class = layer.class, kind = dtype }
   end
-  return report.attach(made:to(dtype), 'half', rows)
+  local q = report.attach(M.take_floats(made:to(dtype), dtype), 'half', rows)
+  q._quant.dtype = dtype
+  return q
 end
 
 return M

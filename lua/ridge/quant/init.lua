@@ -5,10 +5,12 @@ local late = require 'ridge.late'
 
 return late.namespace({}, {
   Linear = { 'ridge.quant.linear', 'Linear' },
+  Folded = { 'ridge.quant.fold', 'Folded' },
   Conv2d = { 'ridge.quant.conv', 'Conv2d' },
   static = { 'ridge.quant.static', 'static' }, int8 = { 'ridge.quant.static', 'int8' },
   dynamic = { 'ridge.quant.dynamic', 'dynamic' },
   half = { 'ridge.quant.half', 'half' },
+  smooth = { 'ridge.quant.smooth', 'smooth' },
   report = { 'ridge.quant.report', 'report' },
   compare = { 'ridge.quant.compare', 'compare' },
 }, 'quant')

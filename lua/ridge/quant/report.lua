@@ -16,6 +16,14 @@ local function refuse(self, on)
     .. 'quant.convert makes the quantized net of that', 'EARG')
 end
 
+--- Let a net refuse training mode.
+---@param net table
+---@return table net
+function M.keep_evaluating(net)
+  rawset(net, 'train', refuse)
+  return net
+end
+
 --- Note on a net what was made of its layers.
 ---@param net table
 ---@param method string 'dynamic', ...
@@ -24,8 +32,7 @@ end
 ---@return table net
 function M.attach(net, method, rows, notes)
   rawset(net, '_quant', { method = method, rows = rows, notes = notes or {} })
-  rawset(net, 'train', refuse)
-  return net
+  return M.keep_evaluating(net)
 end
 
 --- What quant made of a net: a row a layer with weights.

@@ -264,6 +264,11 @@ M.FUNCTIONS = {
   ['ridge.scaled_pool2d'] = 'I(100, a, b, 6, 7):to "u8", one { 1, 2, 3 }, { average = often(50) }',
   ['ridge.quantize_rows'] = 'F(a, b)',
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
+  ['ridge.quant.smooth'] = 'ridge.nn.Sequential(net(a, b), net(b, c)):eval(), '
+    .. '{ calibrate = ridge.data.Loader({ F(16, a) }) }',
+  ['ridge.quant.Folded'] = '"nn.ReLU", "1"',
+  ['ridge.nn.load'] = '(function() net():save("fit.m.safetensors") '
+    .. 'return "fit.m.safetensors" end)()',
   ['ridge.quant.static'] = 'net(a, b):eval(), { calibrate = ridge.data.Loader({ F(16, a) }), '
     .. 'rows = false, observer = one { "minmax", "average", "percentile", "mse" } }',
   ['ridge.quant.int8'] = '{ batches = a }',

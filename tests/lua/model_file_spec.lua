@@ -1,0 +1,146 @@
+-- SPDX-License-Identifier: MIT
+-- Nets as files: what was saved computes the same bits when it is loaded, and no file does more.
+local ridge = require 'ridge'
+local canonical = require 'ridge.store.canonical'
+local nn = ridge.nn
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return tostring(e)
+end
+
+local path
+
+local function again(net)
+  net:save(path)
+  return nn.load(path)
+end
+
+local function images()
+  return nn.Sequential(nn.Conv2d(2, 4, 3, { padding = { 1, 0 }, stride = 2, seed = 1 }),
+    nn.BatchNorm(4), nn.ReLU({ inplace = true }), nn.MaxPool2d(2, { stride = 1 }), nn.Flatten(),
+    nn.Dropout(0.3), nn.Linear(24, 5, { seed = 2, activation = 'gelu' }))
+end
+
+local function loader(x) return ridge.data.Loader({ x }, { batch = 8, shuffle = false }) end
+
+describe('a net in a file', function()
+  before_each(function() path = os.tmpname() .. '.safetensors' end)
+  after_each(function() os.remove(path) end)
+
+  it('computes the same bits in the mode it was in', function()
+    local x = ridge.randn(16, 2, 8, 8)
+    local net = images()
+    net(x)
+    net[7]:freeze()
+    assert.is_true(again(net).training)
+    net:eval()
+    local made = again(net)
+    assert.same(net(x):tolist(), made(x):tolist())
+    assert.is_false(made.training or made[2].training)
+    for i, p in ipairs(net:parameters()) do
+      local q = made:parameters()[i]
+      assert.same({ p.name, p.trainable }, { q.name, q.trainable })
+      assert.is_not.equal(p.tensor._t, q.tensor._t)
+    end
+    made:train()
+    assert.is_true(made[1].weight.requires_grad)
+    assert.is_false(made[7].weight.requires_grad)
+    assert.is_true(made[7]:freeze(false).weight.requires_grad)
+  end)
+
+  it('keeps what is shared shared, and fields that hold children', function()
+    local twice = nn.Linear(4, 4, { seed = 1 })
+    local net = nn.Sequential(twice, nn.Linear(4, 4, { seed = 2 }), twice)
+    net[2].weight = twice.weight
+    local made = again(net)
+    assert.equal(made[1], made[3])
+    assert.equal(made[1].weight._t, made[2].weight._t)
+    local block = nn.TransformerBlock(8, { heads = 2, seed = 3 }):eval()
+    local x = ridge.randn(2, 5, 8)
+    assert.same(block(x):tolist(), again(block)(x):tolist())
+    local lstm = nn.LSTM(3, 4, { layers = 2, bidirectional = true, seed = 1 })
+    assert.same(lstm(ridge.ones(1, 4, 3)):tolist(), again(lstm)(ridge.ones(1, 4, 3)):tolist())
+  end)
+
+  it('keeps quantized nets: bytes, scales, zero points and reports', function()
+    local x = ridge.randn(32, 2, 8, 8)
+    local net = images()
+    net(x)
+    net:eval()
+    for _, q in ipairs { ridge.quant.dynamic(net, { rows = false }), ridge.quant.half(net),
+      ridge.quant.static(net, { calibrate = loader(x), rows = false }) } do
+      local made = again(q)
+      assert.same(q(x):tolist(), made(x):tolist())
+      assert.equal(q:num_bytes(), made:num_bytes())
+      assert.equal(tostring(ridge.quant.report(q)), tostring(ridge.quant.report(made)))
+      assert.equal(tostring(q), tostring(made))
+      assert.matches('not trained', failure(made.train, made))
+      assert.matches('quantized already', failure(ridge.quant.dynamic, made))
+    end
+  end)
+
+  it('refuses what no file can name', function()
+    local Own = nn.class 'nn.Linear'
+    function Own:init() self:param('weight', ridge.ones(2)) end
+    function Own:forward(x) return x * self.weight end
+    local net = nn.Sequential(Own())
+    assert.matches("model_file_spec.lua:%d+: save: nn.Linear is no class of ridge's own",
+      failure(net.save, net, path))
+    local layer = nn.Linear(2, 2)
+    layer.note = print
+    assert.matches('in its field note, which has no form', failure(layer.save, layer, path))
+    local masked = nn.Linear(2, 2):parametrize('weight', { forward = function(w) return w * 2 end })
+    assert.matches('parametrised', failure(masked.save, masked, path))
+    assert.matches('a path', failure(layer.save, layer, 3))
+    assert.is_nil((io.open(path)))
+  end)
+
+  local function with_tree(change)
+    local net = nn.Sequential(nn.Conv2d(1, 1, 1, { seed = 1 }), nn.Linear(2, 2, { seed = 1 }))
+    net:save(path)
+    local tensors, notes = ridge.load(path)
+    local tree = canonical.decode(notes['ridge.model'])
+    local text = change(tree, tensors)
+    local function listed(v) -- a decoded list is written as one again
+      if type(v) ~= 'table' then return v end
+      local out = {}
+      for k, each in pairs(v) do out[k] = listed(each) end
+      return #out > 0 and canonical.list(out) or out
+    end
+    for _, m in ipairs(tree.modules or {}) do
+      if type(m) == 'table' and m.params and #m.params == 0 then m.params = canonical.list {} end
+    end
+    ridge.save(path, tensors, { ['ridge.model'] = text or canonical.encode(listed(tree)) })
+    return failure(nn.load, path)
+  end
+
+  it('names what is wrong in a damaged file, and runs nothing', function()
+    ridge.save(path, { w = ridge.ones(2) })
+    assert.matches('model_file_spec.lua:%d+: nn.load: .*holds tensors and no net',
+      failure(nn.load, path))
+    assert.matches('tree of its modules is damaged', with_tree(function() return '{' end))
+    assert.matches('format 2', with_tree(function(t) t.format = 2 end))
+    assert.matches("no class 'os.execute'", with_tree(function(t)
+      t.modules[2].class = 'os.execute'
+    end))
+    assert.matches('no class', with_tree(function(t) t.modules[2].class = 'nn.cross_entropy' end))
+    assert.matches("has no field 'forward'", with_tree(function(t)
+      t.modules[2].fields.forward = 'x'
+    end))
+    assert.matches("has no field '__index'", with_tree(function(t)
+      t.modules[2].fields.__index = 'x'
+    end))
+    assert.matches('no tensor', with_tree(function(_, tensors) tensors['1.weight'] = nil end))
+    assert.matches('no module 9', with_tree(function(t) t.modules[1].children[1].module = 9 end))
+    assert.matches('itself', with_tree(function(t) t.modules[1].children[1].module = 1 end))
+    assert.matches('is called', with_tree(function(t) t.modules[1].children[1].name = 'x' end))
+    assert.matches('wanted a whole number', with_tree(function(t)
+      t.modules[2].fields.options.groups = 'x'
+    end))
+    assert.matches("no struct 'rg_tensor'", with_tree(function(t)
+      t.modules[2].fields.options['$struct'] = 'rg_tensor'
+    end))
+  end)
+end)

@@ -1,0 +1,73 @@
+-- SPDX-License-Identifier: MIT
+-- quant.smooth: what the net computes stays, ranges of columns become alike, and what cannot be
+-- moved through is left.
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return tostring(e)
+end
+
+local function loader(x) return ridge.data.Loader({ x }, { batch = 8, shuffle = false }) end
+local function apart(a, b) return (a - b):abs():max():item() end
+
+-- Columns of very different sizes come into the second layer.
+local function uneven(between)
+  local net = nn.Sequential(nn.Linear(6, 16, { seed = 1 }), between, nn.Linear(16, 4, { seed = 2 }))
+  ridge.no_grad(function() net[1].weight:mul_((ridge.rand(16, 1) * 6):exp()) end)
+  return net:eval(), ridge.randn(64, 6)
+end
+
+describe('quant.smooth', function()
+  it('moves range and leaves what is computed', function()
+    local net, x = uneven(nn.ReLU())
+    local before, weight = net(x), net[3].weight
+    local moved = ridge.quant.smooth(net, { calibrate = loader(x), alpha = 0.5 })
+    assert.same({ 1, '3', '1' }, { #moved, moved[1].layer, moved[1].from })
+    assert.matches('changed the net itself', tostring(moved))
+    assert.equal(weight._t, net[3].weight._t)
+    assert.is_true(apart(before, net(x)) < 1e-4 * before:abs():max():item())
+    -- with alpha 1/2 the largest of a column of x is that of the column of the weight
+    local columns = net[2](net[1](x)):abs():max(1)
+    assert.is_true(apart(columns / net[3].weight:abs():max(1), ridge.ones(16)) < 1e-3)
+  end)
+
+  it('makes one scale for x lose less', function()
+    local net, x = uneven(nn.Dropout(0.5))
+    local function loss()
+      local q = ridge.quant.static(net, { calibrate = loader(x), rows = false, skip = { '1' } })
+      return (q(x) - net(x)):square():mean():item()
+    end
+    local before = loss()
+    ridge.quant.smooth(net, { calibrate = loader(x) })
+    assert.is_true(loss() < 0.5 * before)
+  end)
+
+  it('goes through norms, and nothing that bends', function()
+    local net = nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 5, { seed = 1, activation = 'gelu' }),
+      nn.Linear(5, 5, { seed = 2 }), nn.Tanh(), nn.Linear(5, 3, { seed = 3 })):eval()
+    local x = ridge.randn(16, 5) * ridge.tensor { 1, 10, 100, 1, 1 }
+    local before = net(x)
+    local moved = ridge.quant.smooth(net, { calibrate = loader(x), alpha = 0.7 })
+    assert.equal(1, #moved)
+    assert.equal('2', moved[1].layer)
+    assert.is_true(apart(before, net(x)) < 1e-5)
+    assert.is_true(apart(net[1].weight, ridge.ones(5)) > 0.01)
+  end)
+
+  it('refuses what it cannot move', function()
+    local net, x = uneven(nn.Tanh())
+    assert.matches('smooth_spec.lua:%d+: quant.smooth: no dense layer follows',
+      failure(ridge.quant.smooth, net, { calibrate = loader(x) }))
+    net = uneven(nn.ReLU())
+    local before = net[3].weight:tolist()
+    assert.matches('3: what comes in has nan', failure(ridge.quant.smooth, net,
+      { calibrate = loader(x * (0 / 0)) }))
+    assert.same(before, net[3].weight:tolist())
+    assert.equal('nn.Linear', getmetatable(net[3]).__name)
+    assert.matches('in training mode', failure(ridge.quant.smooth, net:train(),
+      { calibrate = loader(x) }))
+  end)
+end)
