@@ -54,7 +54,9 @@ describe('a net in a file', function()
     local twice = nn.Linear(4, 4, { seed = 1 })
     local net = nn.Sequential(twice, nn.Linear(4, 4, { seed = 2 }), twice)
     net[2].weight = twice.weight
-    local made = again(net)
+    local made, in_file = again(net), 0
+    for _ in pairs((ridge.load(path))) do in_file = in_file + 1 end
+    assert.equal(3, in_file) -- one weight, two biases
     assert.equal(made[1], made[3])
     assert.equal(made[1].weight._t, made[2].weight._t)
     local block = nn.TransformerBlock(8, { heads = 2, seed = 3 }):eval()
@@ -70,7 +72,8 @@ describe('a net in a file', function()
     net(x)
     net:eval()
     for _, q in ipairs { ridge.quant.dynamic(net, { rows = false }), ridge.quant.half(net),
-      ridge.quant.static(net, { calibrate = loader(x), rows = false }) } do
+      ridge.quant.static(net, { calibrate = loader(x), rows = false }),
+      ridge.quant.weights(net, { bits = 4, pad = true, minimum = true }) } do
       local made = again(q)
       assert.same(q(x):tolist(), made(x):tolist())
       assert.equal(q:num_bytes(), made:num_bytes())

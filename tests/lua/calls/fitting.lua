@@ -264,6 +264,10 @@ M.FUNCTIONS = {
   ['ridge.scaled_pool2d'] = 'I(100, a, b, 6, 7):to "u8", one { 1, 2, 3 }, { average = often(50) }',
   ['ridge.quantize_rows'] = 'F(a, b)',
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
+  ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, bits = one { 2, 3, 4, 6, 8 }, '
+    .. 'minimum = often(50), method = one { "rtn", "mse" } }',
+  ['ridge.quant.prepare'] = 'net(a, b), { pad = true, bits = one { 2, 3, 4, 6, 8 } }',
+  ['ridge.quant.convert'] = 'ridge.quant.prepare(net(a, b), { pad = true })',
   ['ridge.quant.smooth'] = 'ridge.nn.Sequential(net(a, b), net(b, c)):eval(), '
     .. '{ calibrate = ridge.data.Loader({ F(16, a) }) }',
   ['ridge.quant.Folded'] = '"nn.ReLU", "1"',
