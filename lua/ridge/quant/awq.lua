@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Activation-aware weights (Lin et al., 2023): columns whose inputs are large are rounded finer,
---- by a factor on the weights that is taken off the inputs again.
+--- by a factor on the weights that inputs are divided by.
 
 local groups = require 'ridge.quant.groups'
 local in_no_grad = require('ridge.tensor.grad').no_grad

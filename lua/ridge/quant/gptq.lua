@@ -37,8 +37,8 @@ local function cholesky(a, n)
   end
 end
 
--- The upper triangle u with inverse(a) = u' u, rows one behind the other. With r the order turned
--- around, r a r = l l' gives inverse(a) = r inverse(l)' inverse(l) r, and u is r inverse(l) r: so
+-- The upper triangle u with inverse(a) = u' u, rows one behind the other. With r the reversed
+-- order, r a r = l l' gives inverse(a) = r inverse(l)' inverse(l) r, and u is r inverse(l) r: so
 -- one factor and one inverse of a triangle do for the factor of an inverse.
 local function factor_of_inverse(h, n)
   local a, u = ffi.new('double[?]', n * n), ffi.new('double[?]', n * n)
