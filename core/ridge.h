@@ -42,6 +42,7 @@
 #include "ridge/compound.h"
 #include "ridge/data.h"
 #include "ridge/onnx.h"
+#include "ridge/safetensors.h"
 #include "ridge/measure.h"
 
 #endif

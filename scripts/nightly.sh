@@ -5,7 +5,7 @@
 # nightly.sh: the runs that take too long for every change.
 #
 #   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz calls
-#                             onnx graphs ab rate train peers gpusim gpukernels mutate
+#                             onnx safetensors graphs ab rate train peers gpusim gpukernels mutate
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -93,21 +93,29 @@ part_calls() {
     scripts/run_tests tests/lua/hostile_spec.lua
 }
 
-# An hour of damaged ONNX files, under the same two sanitizers.
-part_onnx() {
+# An hour of a spec of damaged files, under the same two sanitizers: the spec, the seconds.
+damaged() {
   build calls '-fsanitize=address,undefined -fno-sanitize-recover=undefined' || return 1
   local preload seed=$((RANDOM * 32768 + RANDOM)) code=0 # the log says which
-  local last=$((SECONDS + ${RIDGE_ONNX_SECONDS:-3600}))
+  local last=$((SECONDS + $2))
   preload=$(cc -print-file-name=libasan.so)
   cd build/calls || return 1
   while [ $SECONDS -lt $last ] && [ $code = 0 ]; do
     echo "# seed $seed"
     LD_PRELOAD=$preload ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:$signals \
       UBSAN_OPTIONS=print_stacktrace=1 RIDGE_SEED=$seed RIDGE_SOAK=50 \
-      scripts/run_tests tests/lua/onnx/damaged_spec.lua || code=1
+      scripts/run_tests "$1" || code=1
     seed=$((seed + 1))
   done
   return $code
+}
+
+part_onnx() {
+  damaged tests/lua/onnx/damaged_spec.lua "${RIDGE_ONNX_SECONDS:-3600}"
+}
+
+part_safetensors() {
+  damaged tests/lua/train/damaged_spec.lua "${RIDGE_SAFETENSORS_SECONDS:-3600}"
 }
 
 # Two thousand random graphs, checked behind each pass; others each night.
@@ -168,8 +176,8 @@ part_mutate() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls onnx graphs ab rate
-  train peers gpusim gpukernels mutate)
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls onnx safetensors graphs ab
+  rate train peers gpusim gpukernels mutate)
 mkdir -p build
 rm -f build/mutate.md
 failed=0 table=

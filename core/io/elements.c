@@ -91,32 +91,6 @@ rg_status rg_onnx_widen(int32_t type, const char *raw, int64_t n, int64_t first,
 
 /* -- Files ----------------------------------------------------------------------------------- */
 
-static rg_status read_all(int32_t file, int64_t at, char *out, int64_t bytes)
-{
-  while (bytes > 0) {
-    size_t most = bytes < (1 << 30) ? (size_t)bytes : (size_t)1 << 30;
-    ssize_t n = pread(file, out, most, (off_t)at);
-
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n < 0) {
-      return rg_fail(RG_EIO, "elements cannot be read: %s", strerror(errno));
-    }
-    if (n == 0) {
-      return rg_fail(RG_EFORMAT, "the file ends at byte %lld, %lld before its elements do",
-                     (long long)at, (long long)bytes);
-    }
-    if (rg_interrupt_pending()) {
-      return rg_fail(RG_EINTR, "interrupted");
-    }
-    out += n;
-    at += n;
-    bytes -= n;
-  }
-  return RG_OK;
-}
-
 rg_status rg_onnx_elements(int32_t file, int64_t at, int32_t type, int64_t count, void *out)
 {
   const rg_onnx_type *facts = rg_onnx_type_of(type);
@@ -124,13 +98,13 @@ rg_status rg_onnx_elements(int32_t file, int64_t at, int32_t type, int64_t count
   int64_t most;
 
   if (!facts->wide) {
-    return read_all(file, at, out, count * (facts->bits / 8));
+    return rg_io_read(file, at, out, count * (facts->bits / 8));
   }
   most = (int64_t)sizeof(raw) * 8 / facts->bits;
   for (int64_t done = 0; done < count; done += most) {
     int64_t n = count - done < most ? count - done : most;
 
-    RG_TRY(read_all(file, at + done * facts->bits / 8, raw, (n * facts->bits + 7) / 8));
+    RG_TRY(rg_io_read(file, at + done * facts->bits / 8, raw, (n * facts->bits + 7) / 8));
     RG_TRY(rg_onnx_widen(type, raw, n, done, out));
   }
   return RG_OK;

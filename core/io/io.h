@@ -16,6 +16,9 @@ int32_t rg_onnx_find(int32_t message, int32_t number);
 /* How a single value of a kind stands on the wire. */
 int32_t rg_onnx_wire(int32_t kind);
 
+/* Bytes of a file from at on, all of them.  RG_EFORMAT: it ends before; RG_EIO, RG_EINTR. */
+rg_status rg_io_read(int32_t file, int64_t at, char *out, int64_t bytes) RG_CHECK;
+
 /* Read count elements of a type from a byte of a file on.  RG_EFORMAT, RG_EIO, RG_EINTR. */
 rg_status rg_onnx_elements(int32_t file, int64_t at, int32_t type, int64_t count,
                            void *out) RG_CHECK;

@@ -20,7 +20,7 @@ static rg_status check(rg_call *call)
   for (int32_t i = call->n_in - 1; i >= 0; i--) {
     const rg_tensor *x = call->in[i];
 
-    if (x != NULL && (x->_flags & (RG_TENSOR_RELEASED | RG_TENSOR_PINNED)) != 0) {
+    if (x != NULL && (x->_flags & RG_TENSOR_ASK) != 0) {
       RG_TRY(rg_tensor_check(x, call->op->name));
     }
     call->device = x != NULL ? x->_device : call->device;

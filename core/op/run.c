@@ -86,7 +86,7 @@ static rg_status check_inputs(rg_call *call, rg_tensor *const *out)
     if (x == NULL) {
       continue; /* infer knows which may be missing */
     }
-    if ((x->_flags & (RG_TENSOR_RELEASED | RG_TENSOR_PINNED)) != 0) {
+    if ((x->_flags & RG_TENSOR_ASK) != 0) {
       RG_TRY(rg_tensor_check(x, call->op->name));
     }
     if (first == NULL) {

@@ -56,7 +56,7 @@ rg_view_by(const rg_op *op, rg_view_rule *rule, const rg_tensor *x, void *args, 
 {
   rg_layout at;
 
-  if (x == NULL || (x->_flags & (RG_TENSOR_RELEASED | RG_TENSOR_PINNED)) != 0) {
+  if (x == NULL || (x->_flags & RG_TENSOR_ASK) != 0) {
     RG_TRY(rg_tensor_check(x, op->name));
   }
   if (out == NULL) {

@@ -75,8 +75,12 @@ enum {
   RG_TENSOR_RELEASED = 4,   /* a scope ended; the storage is gone */
   RG_TENSOR_DETACHED = 8,   /* no gradient flows through this view, whatever flows through others */
   RG_TENSOR_PINNED = 16,    /* in host memory that a GPU's copies reach by themselves */
-  RG_TENSOR_PART = 32       /* a gradient that it wants is kept for it alone, not for all of its
+  RG_TENSOR_PART = 32,      /* a gradient that it wants is kept for it alone, not for all of its
                             ** storage */
+  RG_TENSOR_LATER = 64,     /* its elements come out of a file when it is used first; no _data */
+
+  /* who uses a tensor has to ask rg_tensor_check before */
+  RG_TENSOR_ASK = RG_TENSOR_RELEASED | RG_TENSOR_PINNED | RG_TENSOR_LATER
 };
 
 /*

@@ -37,6 +37,7 @@ static rg_storage *storage_struct(int64_t bytes)
   storage->derived = NULL;
   storage->tracking = NULL;
   storage->base = NULL;
+  storage->source = NULL;
   return storage;
 }
 
@@ -53,6 +54,20 @@ rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out)
     rg_struct_free(storage, sizeof(*storage));
     return status;
   }
+  *out = storage;
+  return RG_OK;
+}
+
+rg_status rg_storage_from(rg_source *source, void *data, int64_t bytes, rg_storage **out)
+{
+  rg_storage *storage = storage_struct(bytes);
+
+  if (storage == NULL) {
+    source->release(source);
+    return RG_ENOMEM;
+  }
+  storage->block = (rg_block){ .data = data, .bytes = bytes, .device = RG_CPU };
+  storage->source = source;
   *out = storage;
   return RG_OK;
 }
@@ -104,8 +119,11 @@ void rg_storage_release(rg_storage *storage)
     derived_release_all(storage);
     if (storage->base != NULL) {
       rg_storage_release(storage->base);
-    } else {
+    } else if (storage->source == NULL || !storage->source->owns) {
       rg_block_free(&storage->block);
+    }
+    if (storage->source != NULL) {
+      storage->source->release(storage->source);
     }
     storage->tracking = NULL;
     if (tracking != NULL) {

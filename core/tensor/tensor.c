@@ -181,6 +181,39 @@ rg_status rg_empty(int32_t dtype, int32_t device, const int64_t *shape, int32_t 
   return RG_OK;
 }
 
+rg_status rg_tensor_from(rg_source *source, void *data, int32_t dtype, const int64_t *shape,
+                         int32_t ndim, rg_tensor **out)
+{
+  int64_t stride[RG_MAX_DIMS];
+  int64_t count = 1;
+  rg_storage *storage;
+  rg_status status;
+
+  for (int32_t i = ndim - 1; i >= 0; i--) {
+    stride[i] = count;
+    count *= shape[i];
+  }
+  RG_TRY(rg_storage_from(source, data, count * rg_dtype_bytes(dtype), &storage));
+  status = rg_tensor_view_of(storage, dtype, shape, stride, ndim, 0, out);
+  rg_storage_release(storage);
+  if (status == RG_OK && data == NULL) {
+    (*out)->_flags |= RG_TENSOR_LATER;
+    (*out)->_data = NULL;
+  }
+  return status;
+}
+
+/* Have the elements come.  Other threads may ask for the same: the flag goes when all is there. */
+static rg_status arrive(rg_tensor *x)
+{
+  rg_source *source = x->_storage->source;
+
+  RG_TRY(source->fill(source, x->_storage));
+  x->_data = x->_storage->block.data;
+  (void)__atomic_and_fetch(&x->_flags, ~(uint32_t)RG_TENSOR_LATER, __ATOMIC_RELEASE);
+  return RG_OK;
+}
+
 /* -- Holding and releasing ------------------------------------------------------- */
 
 rg_tensor *rg_tensor_retain(rg_tensor *x)
@@ -260,6 +293,9 @@ rg_status rg_tensor_check(const rg_tensor *x, const char *what)
 
     return rg_fail(RG_ERELEASED, "%s: the tensor %s was released", what,
                    rg_tensor_text(x, text, sizeof(text)));
+  }
+  if ((__atomic_load_n(&x->_flags, __ATOMIC_ACQUIRE) & RG_TENSOR_LATER) != 0) {
+    return arrive((rg_tensor *)x);
   }
   return (x->_flags & RG_TENSOR_PINNED) != 0 ? rg_tensor_arrived(x) : RG_OK;
 }

@@ -49,8 +49,21 @@ struct rg_tracking {
   void (*release)(rg_tracking *self);
 };
 
+/*
+** What a storage's contents come from other than kernels: a file (core/io/late.c).  One source for
+** each storage.
+*/
+typedef struct rg_source rg_source;
+typedef struct rg_storage rg_storage;
+struct rg_source {
+  /* Give the storage its block, with contents, where it has none yet.  Any thread. */
+  rg_status (*fill)(rg_source *self, rg_storage *storage);
+  void (*release)(rg_source *self); /* with the storage, behind its block */
+  bool owns;                        /* the memory is the source's, and no block of a pool's */
+};
+
 /* Memory that tensors look into.  strong counts views; weak counts who only keeps the struct. */
-typedef struct rg_storage {
+struct rg_storage {
   _Atomic int64_t strong;
   _Atomic int64_t weak; /* one for all strong ones together, plus plan steps */
   _Atomic uint64_t version;
@@ -61,7 +74,8 @@ typedef struct rg_storage {
   _Atomic int64_t saved;   /* of the strong ones, those of the tape's saved tensors */
   rg_tracking *tracking;   /* NULL: no gradient flows here */
   struct rg_storage *base; /* whose memory this is (rg_storage_share), held; NULL: its own */
-} rg_storage;
+  rg_source *source;       /* NULL: none */
+};
 
 rg_status rg_storage_new(int32_t device, int64_t bytes, rg_storage **out) RG_CHECK;
 void rg_storage_retain(rg_storage *storage);
@@ -76,6 +90,10 @@ static inline rg_storage *rg_storage_root(rg_storage *storage)
 {
   return storage->base != NULL ? storage->base : storage;
 }
+
+/* A storage of so many bytes on the CPU with the contents of a source, which it takes over; data:
+** its memory where that is the source's own, or NULL: it is filled later. */
+rg_status rg_storage_from(rg_source *source, void *data, int64_t bytes, rg_storage **out) RG_CHECK;
 
 /* Keep the struct, not the memory. */
 void rg_storage_hold(rg_storage *storage);
@@ -134,8 +152,13 @@ static inline rg_tensor rg_tensor_struct(const rg_tensor *x)
   return copy;
 }
 
+/* A tensor of the shape that is all of a source's contents, contiguous.  The source is taken over,
+** whatever comes out; data as in rg_storage_from. */
+rg_status rg_tensor_from(rg_source *source, void *data, int32_t dtype, const int64_t *shape,
+                         int32_t ndim, rg_tensor **out) RG_CHECK;
+
 /* RG_OK if x is a tensor that still has its storage; else RG_EARG or RG_ERELEASED naming what.  A
-** copy into or out of pinned memory is done after this. */
+** copy into or out of pinned memory is done after this; elements that were to come are there. */
 rg_status rg_tensor_check(const rg_tensor *x, const char *what) RG_CHECK;
 
 /* RG_OK where each element of x has memory of its own, else RG_EARG that says what of it is not. */

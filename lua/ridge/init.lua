@@ -42,6 +42,7 @@ local LATE = {
   compile = { 'ridge.compile', 'compile' },
   timeline = { 'ridge.timeline', 'record' },
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
+  peek = { 'ridge.data.peek', 'peek' },
   Trainer = { 'ridge.train.trainer', 'Trainer' },
   Stability = { 'ridge.train.stability', 'Stability' },
   optimize_training = { 'ridge.train.optimize', 'optimize_training' },

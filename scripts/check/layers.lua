@@ -33,7 +33,7 @@ local LUA_ROWS = {
 }
 local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",
   norm = "op", collective = "op", step = "op", choice = "op", element = "op", schema = "op",
-  ir = "graph", compound = "layer", factor = "layer", onnx = "io" }
+  ir = "graph", compound = "layer", factor = "layer", onnx = "io", safetensors = "io" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },

@@ -15,6 +15,16 @@ int gzread(gzFile file, void *buf, unsigned len);
 int gzdirect(gzFile file);
 const char *gzerror(gzFile file, int *errnum);
 int gzclose(gzFile file);
+unsigned long crc32(unsigned long crc, const uint8_t *buf, unsigned len);
+typedef struct ridge_z_stream {
+  const uint8_t *next_in; unsigned avail_in; unsigned long total_in;
+  uint8_t *next_out; unsigned avail_out; unsigned long total_out;
+  const char *msg; void *state; void *zalloc; void *zfree; void *opaque;
+  int data_type; unsigned long adler; unsigned long reserved;
+} ridge_z_stream;
+int inflateInit2_(ridge_z_stream *strm, int bits, const char *version, int size);
+int inflate(ridge_z_stream *strm, int flush);
+int inflateEnd(ridge_z_stream *strm);
 ]]
 
 local M = {}
@@ -40,6 +50,7 @@ end
 
 local File = {}
 File.__index = File
+M.File = File -- what reads bytes otherwise inherits how tensors are made of them
 
 --- Open a file for reading; gzip is recognised by its content.
 ---@param path string
@@ -84,6 +95,43 @@ function File:read(buffer, n)
   end
   self.at = self.at + done
   return done
+end
+
+--- The sum (CRC-32) of what came before and n more bytes.
+---@param sum number 0 at the start
+---@param buffer cdata
+---@param n number
+---@return number
+function M.sum(sum, buffer, n)
+  return tonumber(zlib().crc32(sum, buffer, n))
+end
+
+--- A reader of bytes that are packed by deflate (RFC 1951), without a header around them.
+---@param more fun(): string the packed bytes that come next, '' at their end
+---@param damaged fun(why: string) raises
+---@return fun(buffer: cdata, n: number): number fills, says how many bytes: 0 at the end
+function M.inflater(more, damaged)
+  local z, stream = zlib(), ffi.new 'ridge_z_stream'
+  if z.inflateInit2_(stream, -15, '1.2', ffi.sizeof(stream)) ~= 0 then
+    blame.raise('data: zlib does not unpack', 'ENOSUP')
+  end
+  local held = ffi.gc(stream, z.inflateEnd)
+  local text, ended = '', false
+  return function(buffer, n)
+    if ended then return 0 end
+    held.next_out, held.avail_out = buffer, n
+    while held.avail_out == n and not ended do
+      if held.avail_in == 0 then
+        text = more()
+        if text == '' then damaged 'it ends too early' end
+        held.next_in, held.avail_in = ffi.cast('const uint8_t *', text), #text
+      end
+      local status = z.inflate(held, 0)
+      ended = status == 1
+      if status < 0 then damaged(held.msg ~= nil and ffi.string(held.msg) or 'no deflated data') end
+    end
+    return n - held.avail_out
+  end
 end
 
 local CHUNK = 2 ^ 20

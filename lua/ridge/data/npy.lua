@@ -17,57 +17,70 @@ local MOST = 2 ^ 36 -- bytes: more in a header is a damaged one
 local DESCR = {} -- element type: NumPy's name with its byte order
 for name, kind in pairs(TYPE) do DESCR[kind[1]] = (kind[2] > 1 and '<' or '|') .. name end
 
-local function wrong(path, text, ...)
-  blame.raise(('data.npy: %s %s'):format(path, text:format(...)), 'EFORMAT')
+local function wrong(f, text, ...)
+  blame.raise(('%s: %s %s'):format(f.what, f.path, text:format(...)), 'EFORMAT', f.what)
 end
 
-local function header(f, path)
+--- What a header says; the elements come next.
+---@param f table open file (ridge.data.file)
+---@return table facts name (NumPy's, of the type), kind ({element type, bytes}, nil where ridge has
+---  no such type), shape, count, fortran
+function M.header(f)
   local start = ffi.new 'uint8_t[12]'
-  if f:read(start, 10) < 10 then wrong(path, 'is cut off in its header') end
-  if ffi.string(start, 6) ~= '\147NUMPY' then wrong(path, 'is no .npy file') end
+  if f:read(start, 10) < 10 then wrong(f, 'is cut off in its header') end
+  if ffi.string(start, 6) ~= '\147NUMPY' then wrong(f, 'is no .npy file') end
   local length = start[8] + 256 * start[9]
   if start[6] >= 2 then
-    if f:read(start + 10, 2) < 2 then wrong(path, 'is cut off in its header') end
+    if f:read(start + 10, 2) < 2 then wrong(f, 'is cut off in its header') end
     length = length + 65536 * start[10] + 16777216 * start[11]
   end
-  if length > 65536 then wrong(path, 'has a header of %d bytes', length) end
+  if length > 65536 then wrong(f, 'has a header of %d bytes', length) end
   local raw = ffi.new('uint8_t[?]', length)
-  if f:read(raw, length) < length then wrong(path, 'is cut off in its header') end
+  if f:read(raw, length) < length then wrong(f, 'is cut off in its header') end
   local text = ffi.string(raw, length)
   local order, name = text:match "'descr'%s*:%s*'([<>|=])(%w%d+)'"
   local fortran = text:match "'fortran_order'%s*:%s*(%a+)"
   local sizes = text:match "'shape'%s*:%s*%(([%d%s,]*)%)"
   local kind = name and TYPE[name]
   if not (fortran and sizes and name) then
-    wrong(path, 'has a header that says: %s', text:sub(1, 80))
+    wrong(f, 'has a header that says: %s', text:sub(1, 80))
   end
-  if not kind then wrong(path, 'has elements of type %s, which ridge does not have', name) end
-  if order == '>' and kind[2] > 1 then wrong(path, 'is big-endian; save it as little-endian') end
-  return kind, fortran == 'True', sizes
+  if kind and order == '>' and kind[2] > 1 then
+    wrong(f, 'is big-endian; save it as little-endian')
+  end
+  local shape, count = {}, 1
+  for n in sizes:gmatch '%d+' do
+    shape[#shape + 1] = tonumber(n)
+    count = count * tonumber(n)
+  end
+  if kind and #shape > 8 then wrong(f, 'has %d axes; 8 are the most', #shape) end
+  if kind and count * kind[2] > MOST then wrong(f, 'says that it holds (%s) elements', sizes) end
+  return { name = name, kind = kind, shape = shape, count = count, fortran = fortran == 'True' }
+end
+
+--- The tensor that an open file holds.
+---@param f table open file (ridge.data.file)
+---@param facts table|nil what M.header said, where it was read already
+---@return Tensor
+function M.tensor(f, facts)
+  facts = facts or M.header(f)
+  local shape, kind = facts.shape, facts.kind
+  if not kind then wrong(f, 'has elements of type %s, which ridge does not have', facts.name) end
+  -- column by column: the axes the other way round
+  local stored = {}
+  for i, n in ipairs(shape) do stored[facts.fortran and #shape + 1 - i or i] = n end
+  local x = f:tensor(stored, kind[1], facts.count * kind[2])
+  if not facts.fortran or #shape < 2 then return x end
+  local axes = {}
+  for i = 1, #shape do axes[i] = #shape + 1 - i end
+  return x:permute(unpack(axes)):contiguous()
 end
 
 --- The tensor a .npy file holds; plain or packed by gzip.
 ---@param path string
 ---@return Tensor f16, f32, f64, i8, i32, i64, u8 or bool
 function M.read(path)
-  return file.with(path, 'data.npy', function(f)
-    local kind, fortran, text = header(f, path)
-    local shape, count = {}, 1
-    for n in text:gmatch '%d+' do
-      shape[#shape + 1] = tonumber(n)
-      count = count * tonumber(n)
-    end
-    if #shape > 8 then wrong(path, 'has %d axes; 8 are the most', #shape) end
-    if count * kind[2] > MOST then wrong(path, 'says that it holds (%s) elements', text) end
-    -- column by column: the axes the other way round
-    local stored = {}
-    for i, n in ipairs(shape) do stored[fortran and #shape + 1 - i or i] = n end
-    local x = f:tensor(stored, kind[1], count * kind[2])
-    if not fortran or #shape < 2 then return x end
-    local axes = {}
-    for i = 1, #shape do axes[i] = #shape + 1 - i end
-    return x:permute(unpack(axes)):contiguous()
-  end)
+  return file.with(path, 'data.npy', M.tensor)
 end
 
 --- Write a tensor as a .npy file of version 1.0, row by row.

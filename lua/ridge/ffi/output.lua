@@ -43,6 +43,18 @@ function Output:write_bytes(pointer, n)
   return self
 end
 
+--- Write by a function of C.
+---@param f cdata function, whose last argument is the rg_output
+---@param ... any those before
+---@return table output itself
+-- Raises EIO with the path and the system's reason, and what else the function says.
+function Output:by(f, ...)
+  local given = { ... }
+  given[select('#', ...) + 1] = self.handle
+  check(self, f(unpack(given, 1, select('#', ...) + 1)))
+  return self
+end
+
 --- Write a file: a regular one as a whole or not at all, with the mode, owner and links it has;
 --- a device or a FIFO straight.
 ---@param path string

@@ -1,33 +1,22 @@
 -- SPDX-License-Identifier: MIT
---- Tensors in a file, in the safetensors format (github.com/huggingface/safetensors): eight bytes
---- with the length of a header, the header as JSON (name to dtype, shape and place), the elements.
---- Reading one runs nothing, and takes no more memory than the file has bytes.
+--- Tensors in a file: written in the safetensors format (github.com/huggingface/safetensors), read
+--- out of every format that ridge knows by its content. Reading one runs nothing, and takes no more
+--- memory than the file has bytes.
 
-local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
-local canonical = require 'ridge.store.canonical'
-local dtype = require 'ridge.tensor.dtype'
+local data = require 'ridge.data.file'
+local idx = require 'ridge.data.idx'
+local kinds = require 'ridge.data.kind'
 local npy = require 'ridge.data.npy'
-local make = require('ridge.tensor.make').here
+local npz = require 'ridge.data.npz'
+local options = require 'ridge.options'
 local output = require 'ridge.ffi.output'
-local pieces = require 'ridge.tensor.pieces'
+local plain = require 'ridge.plain'
 local ref = require 'ridge.ffi.ref'
-
-ffi.cdef [[
-size_t rg_train_fread(void *, size_t, size_t, void *) __asm__("fread");
-const char *rg_train_strerror(int) __asm__("strerror");
-]]
+local safetensors = require 'ridge.data.safetensors'
 
 local M = {}
-
--- The format's names are ours in capitals, but for these.
-local NAME, DTYPE, SIZE = { f8e4m3 = 'F8_E4M3', f8e5m2 = 'F8_E5M2' }, {}, {}
-for _, name in ipairs(dtype.names) do
-  NAME[name] = NAME[name] or name:upper()
-  DTYPE[NAME[name]], SIZE[NAME[name]] = name, dtype.bytes[name]
-end
-
-local LONGEST = 2 ^ 24 -- bytes of a header: more is a damaged one
 
 -- -- Writing --------------------------------------------------------------------------------------
 
@@ -42,33 +31,6 @@ local function sorted(tensors)
   end
   table.sort(names)
   return names
-end
-
-local function header_of(tensors, names, notes)
-  local header, at = {}, 0
-  for _, name in ipairs(names) do
-    local x = tensors[name]
-    local bytes = tonumber(x.bytes)
-    header[name] = { dtype = NAME[x.dtype], shape = canonical.list(x:size()),
-      data_offsets = canonical.list { at, at + bytes } }
-    at = at + bytes
-  end
-  if notes and next(notes) then header.__metadata__ = notes end
-  local text = canonical.encode(header)
-  return text .. (' '):rep(-(#text + 8) % 8) -- the elements begin at a multiple of 8
-end
-
--- What the system said last.
-local function reason()
-  return ffi.string(ffi.C.rg_train_strerror(ffi.errno()))
-end
-
-local function write_all(out, tensors, names, header)
-  local length = ffi.new('uint64_t[1]', #header)
-  out:write(ffi.string(length, 8)):write(header)
-  for _, name in ipairs(names) do
-    pieces.read(tensors[name], 'save', function(buffer, bytes) out:write_bytes(buffer, bytes) end)
-  end
 end
 
 -- Endings that promise something else than what save writes, to people and to programs.
@@ -124,142 +86,115 @@ function M.save(path, tensors, notes)
     end
   end
   local names = sorted(tensors)
-  local header = header_of(tensors, names, notes)
-  output.write(path, 'save', function(out) write_all(out, tensors, names, header) end)
+  output.write(path, 'save', function(out) safetensors.write(out, tensors, names, notes or {}) end)
 end
 
 -- -- Reading --------------------------------------------------------------------------------------
 
-local function wrong(path, text, ...)
-  blame.raise(('load: %s %s'):format(path, text:format(...)), 'EFORMAT', 'load')
+local SPEC = {
+  lazy = { 'boolean', default = false,
+    doc = 'tensors of more than `over` elements come when they are used first' },
+  over = { 'number', default = 1e6, min = 0, doc = 'elements from which on lazy and map count' },
+  map = { 'boolean', default = false,
+    doc = 'compute on private pages of the file: cut meanwhile, it ends the process by SIGBUS' },
+}
+
+-- Say once what a file holds that ridge cannot.
+local function say_left_out(path, left_out)
+  local names = {}
+  for name, why in pairs(left_out) do names[#names + 1] = ('%s (%s)'):format(name, why) end
+  if #names == 0 then return end
+  table.sort(names)
+  local where, more = blame.where(), #names > 3 and (' and %d more'):format(#names - 3) or ''
+  io.stderr:write(plain.line(('%sload: left out of %s, as ridge has no such types: %s%s'):format(
+    where and where .. ': ' or '', path, table.concat(names, ', ', 1, math.min(3, #names)), more)),
+    '\n')
 end
 
--- What a file that begins like this is; nil: who knows.
-local function other_of(first)
-  for start, text in pairs {
-    ['\31\139'] = 'packed by gzip: unpack it', ['PK\3\4'] = 'a zip archive, as .npz and .pt are',
-    ['SQLite'] = "a database: ridge.query and ridge.sql with db = its path ask it",
-    ['\137PNG'] = 'a picture (PNG)', ['\128\2'] = "a pickle of Python's, which can run anything",
-    ['\128\4'] = "a pickle of Python's, which can run anything",
-    ['\137HDF'] = 'an HDF5 file', ['GGUF'] = 'a GGUF file', ['\127ELF'] = 'a program' } do
-    if first:sub(1, #start) == start then return text end
-  end
-  if first:sub(1, 2) == '\0\0' and first:byte(3) >= 8 and first:byte(3) <= 14
-    and first:byte(4) <= 8 then
-    return 'an IDX file, as MNIST is: ridge.data.idx reads it'
-  end
-  -- UTF-8, of which the last letter may be cut
-  local ascii = first:gsub('[\194-\244][\128-\191]+', ''):gsub('[\194-\244]$', '')
-  if not ascii:find '[%z\1-\8\14-\31\127-\255]' then
-    return 'text: ridge.data.csv reads numbers, ridge.data.text characters'
-  end
+-- When the elements of a tensor come.
+local function time_of(entry, opts)
+  if not (opts.lazy or opts.map) or entry.count <= opts.over then return C.RG_SAFETENSORS_NOW end
+  return opts.map and C.RG_SAFETENSORS_MAPPED or C.RG_SAFETENSORS_LATER
 end
 
-local function read_header(file, path, size)
-  local first = file:read(8)
-  if not first or #first < 8 then wrong(path, 'is cut off: it has no header') end
-  if first:sub(1, 6) == '\147NUMPY' then
-    wrong(path, "is a file of NumPy: ridge.data.npy '%s' reads it", path)
-  end
-  local length = ffi.new 'uint64_t[1]'
-  ffi.copy(length, first, 8)
-  local n = tonumber(length[0])
-  local other = other_of(first)
-  local none = 'is no safetensors file' .. (other and ', but ' .. other or '')
-  if n > LONGEST then wrong(path, '%s', none) end
-  if n + 8 > size then
-    if other then wrong(path, '%s', none) end
-    wrong(path, 'is cut off: %d of %d bytes of its header are there', size - 8, n)
-  end
-  local text = n > 0 and file:read(n) or ''
-  local ok, header = pcall(canonical.decode, text)
-  if not ok or type(header) ~= 'table' then
-    wrong(path, '%s', other and none or none .. ': its header is no JSON')
-  end
-  return header, n + 8
-end
-
--- Places of the tensors, in their order; every byte belongs to one.
-local function places_of(header, path, bytes)
-  local list = {}
-  for name, entry in pairs(header) do
-    if name ~= '__metadata__' then
-      local offsets = type(entry) == 'table' and entry.data_offsets
-      local shape = type(entry) == 'table' and entry.shape
-      if type(offsets) ~= 'table' or type(shape) ~= 'table' or not SIZE[entry.dtype] then
-        wrong(path, 'has no tensor that ridge can read under %q', tostring(name))
-      end
-      local count = SIZE[entry.dtype]
-      for i = 1, #shape do
-        if type(shape[i]) ~= 'number' or shape[i] < 0 or shape[i] ~= math.floor(shape[i]) then
-          wrong(path, 'has a size that is none in %q', name)
-        end
-        count = count * shape[i]
-      end
-      if #shape > 8 or type(offsets[1]) ~= 'number' or offsets[2] ~= offsets[1] + count then
-        wrong(path, 'says of %q a place that is not that of its shape', name)
-      end
-      list[#list + 1] = { name = name, dtype = DTYPE[entry.dtype], shape = shape, at = offsets[1],
-        bytes = count }
+local function tensors_of(entries, opts)
+  local out, left_out = {}, {}
+  for _, entry in ipairs(entries) do
+    if entry.unknown then
+      left_out[entry.name] = entry.dtype
+    else
+      out[entry.name] = safetensors.tensor(entry, time_of(entry, opts), 'load')
     end
   end
-  table.sort(list, function(a, b) return a.at < b.at or a.at == b.at and a.bytes < b.bytes end)
-  local at = 0
-  for _, place in ipairs(list) do
-    if place.at ~= at then wrong(path, 'has a gap or an overlap before %q', place.name) end
-    at = at + place.bytes
-  end
-  if at > bytes then wrong(path, 'is cut off: %.0f of %.0f bytes are there', bytes, at) end
-  if at < bytes then wrong(path, 'has %.0f bytes behind its last tensor', bytes - at) end
-  return list
+  return out, left_out
 end
 
-local function read_tensor(file, place, path)
-  local sizes = {}
-  for i = 1, #place.shape do sizes[i] = place.shape[i] end
-  sizes[#sizes + 1] = { dtype = place.dtype }
-  local x = blame.within('load', function() return make.empty(unpack(sizes)) end)
-  pieces.write(x, 'load', function(buffer, bytes)
-    ffi.errno(0)
-    if ffi.C.rg_train_fread(buffer, 1, bytes, file) < bytes then
-      if ffi.errno() ~= 0 then
-        blame.raise(('load: %s cannot be read: %s'):format(path, reason()), 'EIO', 'load')
-      end
-      wrong(path, 'is cut off in %q', place.name)
-    end
+local READ = {}
+
+function READ.safetensors(path, opts, other)
+  local entries, notes = safetensors.read(path, 'load', other)
+  local out, left_out = tensors_of(entries, opts)
+  return out, notes, left_out
+end
+
+function READ.index(path, opts)
+  local entries, notes, others = safetensors.read_index(path, 'load')
+  local out, left_out = tensors_of(entries, opts)
+  for _, entry in ipairs(others) do left_out[entry.name] = 'not in the index' end
+  return out, notes, left_out
+end
+
+function READ.npy(path) return data.with(path, 'load', npy.tensor), {}, {} end
+
+function READ.idx(path) return data.with(path, 'load', idx.tensor), {}, {} end
+
+function READ.npz(path)
+  local out, left_out = {}, {}
+  npz.each(path, 'load', function(name, facts, read)
+    if facts.kind then out[name] = read() else left_out[name] = facts.name end
   end)
-  return x
+  if not next(out) and next(left_out) then
+    blame.raise(('load: %s has no array that ridge can read: %s is of type %s'):format(path,
+      next(left_out)), 'EFORMAT', 'load')
+  end
+  return out, {}, left_out
 end
 
---- The tensors of a file, and its notes.
+--- The tensors of a file, and its notes. What the file is, its content says: safetensors or an
+--- index of several (model.safetensors.index.json), NumPy's npz and npy, IDX; the last two hold one
+--- tensor, which comes by itself. What is of a type that ridge lacks is named and left out.
+---
+--- With lazy = true only the header of a safetensors file is read, and the tensors up to `over`
+--- elements; the others come when they are used first, copied: a file that was cut or changed
+--- meanwhile is an error then. With map = true they are never copied, but private pages of the file
+--- (what is written to them stays here): a file that is cut while they are used ends the process
+--- with SIGBUS, and one that is changed in place changes them.
 ---@param path string
----@return table tensors name to tensor
+---@param opts table|nil {lazy = false, over = 1e6, map = false}
+---@return table|Tensor tensors name to tensor; the tensor of npy and IDX
 ---@return table notes texts by name
+---@return table left_out name to the type that ridge does not have
 -- >> ridge.save('/tmp/x.safetensors', {w = ridge.ones(2)})
 -- >> ridge.load('/tmp/x.safetensors').w
-function M.load(path)
+-- >> ridge.load('/tmp/x.safetensors', {lazy = true}).w
+function M.load(path, opts)
   if type(path) ~= 'string' then
     blame.raise(('load: a path is expected, got %s'):format(blame.show(path)), 'EARG', 'load')
   end
-  local file, why = io.open(path, 'rb')
-  if not file then blame.raise('load: ' .. why, 'EIO', 'load') end
-  local ok, tensors, notes = pcall(function()
-    local size = file:seek 'end'
-    if not size or size > 2 ^ 62 or not file:seek 'set' then wrong(path, 'is no file') end
-    local header, start = read_header(file, path, size)
-    local out = {}
-    for _, place in ipairs(places_of(header, path, size - start)) do
-      out[place.name] = read_tensor(file, place, path)
-    end
-    local found = {}
-    for name, text in pairs(type(header.__metadata__) == 'table' and header.__metadata__ or {}) do
-      if type(text) == 'string' then found[name] = text end
-    end
-    return out, found
-  end)
-  file:close()
-  if not ok then error(tensors, 0) end
-  return tensors, notes
+  local given = opts
+  opts = options.check(SPEC, opts, 'load')
+  if given and given.over and not (opts.lazy or opts.map) then
+    blame.raise('load: over says which tensors come later, with lazy = true or map = true', 'EARG',
+      'load')
+  end
+  local kind, other = kinds.of(path, 'load')
+  if (opts.lazy or opts.map) and kind and kind ~= 'safetensors' and kind ~= 'index' then
+    blame.raise(('load: lazy and map are for safetensors files; %s is %s'):format(path, kind),
+      'EARG', 'load')
+  end
+  local tensors, notes, left_out = READ[kind or 'safetensors'](path, opts, other)
+  say_left_out(path, left_out)
+  return tensors, notes, left_out
 end
 
 return M

@@ -193,6 +193,8 @@ M.FUNCTIONS = {
     .. '"ultra" }, nil, function() end',
   ['ridge.load'] = '(function() ridge.save("fit.safetensors", { w = F(a, b) }) '
     .. 'return "fit.safetensors" end)()',
+  ['ridge.peek'] = '(function() ridge.save("fit.safetensors", { w = F(a, b) }) '
+    .. 'return "fit.safetensors" end)()',
   ['ridge.memory.alarm'] = '2 ^ 40, { say = function() end }',
   ['ridge.memory.leaks'] = 'function() return F(a, b) + 1 end, 2',
   ['ridge.memory.stages'] = '{ model = net, input = function() return F(a, 3) end }',

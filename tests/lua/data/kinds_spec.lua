@@ -1,0 +1,206 @@
+-- SPDX-License-Identifier: MIT
+-- What ridge.load makes of files by their content, whatever they are called, and ridge.peek of
+-- their headers; archives that are damaged, or made to do harm.
+local ridge = require 'ridge'
+local blame = require 'ridge.blame'
+local folders = dofile 'tests/lua/store/folder.lua'
+
+-- In memory where there is such a folder: a disk takes milliseconds for each of hundreds of files.
+local folder = folders.new()
+if os.execute('test -w /dev/shm') == 0 then
+  folders.remove(folder)
+  folder = '/dev/shm/' .. folder:match '[^/]*$'
+  os.execute('mkdir ' .. folder)
+end
+local path = folder .. '/file'
+
+local function put(text, at)
+  local f = assert(io.open(at or path, 'wb'))
+  f:write(text)
+  f:close()
+end
+
+local function get(at)
+  local f = assert(io.open(at or path, 'rb'))
+  local text = f:read '*a'
+  f:close()
+  return text
+end
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  assert.is_true(blame.is_error(err), tostring(err))
+  return tostring(err.message)
+end
+
+local function quietly(f, ...)
+  local stderr = io.stderr
+  io.stderr = { write = function() end } -- luacheck: ignore 122
+  local found = { pcall(f, ...) }
+  io.stderr = stderr -- luacheck: ignore 122
+  if not found[1] then error(found[2], 0) end
+  return unpack(found, 2, 4)
+end
+
+local function le(n, bytes)
+  local out = {}
+  for i = 1, bytes do out[i], n = string.char(n % 256), math.floor(n / 256) end
+  return table.concat(out)
+end
+
+-- Packed by deflate, and the sum, out of what gzip makes.
+local function deflated(text)
+  put(text, path .. '.raw')
+  os.execute(("gzip -nc '%s.raw' > '%s.gz'"):format(path, path))
+  local gz = get(path .. '.gz')
+  return gz:sub(11, -9), gz:sub(-8, -5)
+end
+
+-- A zip archive of members {name, text, packed = true}.
+local function zip(members)
+  local body, list = '', ''
+  for _, m in ipairs(members) do
+    local packed, sum = deflated(m[2])
+    if not m.packed then packed = m[2] end
+    local head = le(m.packed and 8 or 0, 2) .. le(0, 4) .. (m.sum or sum) .. le(#packed, 4)
+      .. le(#m[2], 4) .. le(#m[1], 2)
+    list = list .. 'PK\1\2' .. le(20, 2) .. le(20, 2) .. le(m.flags or 0, 2) .. head .. le(0, 2)
+      .. le(0, 2) .. le(0, 8) .. le(#body, 4) .. m[1]
+    body = body .. 'PK\3\4' .. le(20, 2) .. le(m.flags or 0, 2) .. head .. le(0, 2) .. m[1]
+      .. packed
+  end
+  return body .. list .. 'PK\5\6' .. le(0, 4) .. le(#members, 2) .. le(#members, 2) .. le(#list, 4)
+    .. le(#body, 4) .. le(0, 2)
+end
+
+local function npy(x)
+  ridge.save(path .. '.npy', x)
+  return get(path .. '.npy')
+end
+
+describe('a file known by its content', function()
+  teardown(function() os.execute('rm -rf ' .. folder) end)
+
+  it('of NumPy or IDX is its tensor, packed or not', function()
+    local x = ridge.randn(3, 4)
+    put(npy(x))
+    assert.is_true(ridge.load(path):equal(x))
+    local seen = ridge.peek(path)
+    assert.same({ 'npy', 1, 'f32', { 3, 4 }, 48 }, { seen.kind, #seen, seen[1].dtype, seen[1].shape,
+      seen[1].bytes })
+    os.execute(("gzip -nc '%s' > '%s.gz'"):format(path, path))
+    assert.is_true(ridge.load(path .. '.gz'):equal(x))
+    put '\0\0\8\2\0\0\0\2\0\0\0\3abcdef'
+    assert.same({ { 97, 98, 99 }, { 100, 101, 102 } }, ridge.load(path):tolist())
+    os.execute(("gzip -nc '%s' > '%s.gz'"):format(path, path))
+    assert.equal(ridge.load(path .. '.gz'):describe(), ridge.load(path):describe())
+    seen = ridge.peek(path .. '.gz')
+    assert.same({ 'idx', 'u8', { 2, 3 }, 6 }, { seen.kind, seen[1].dtype, seen[1].shape,
+      seen[1].bytes })
+    put '\0\0\8\2\0\0\0\2\0\0\0\3abcde'
+    assert.matches('^load: .* is cut off', message(ridge.load, path))
+    put '\147NUMPY\1\0\118\0{"descr": "<f4"}'
+    assert.matches('^load: .* is cut off in its header', message(ridge.load, path))
+  end)
+
+  it('of many arrays is a table of them, stored or deflated', function()
+    local x, y = ridge.randn(30, 40), ridge.arange(0, 6):to 'i64'
+    for _, packed in ipairs { false, true } do
+      put(zip { { 'x.npy', npy(x), packed = packed }, { 'a/y.npy', npy(y), packed = packed } })
+      local found = ridge.load(path)
+      assert.is_true(found.x:equal(x))
+      assert.is_true(found['a/y']:equal(y))
+      local seen = ridge.peek(path)
+      assert.same({ 'npz', 2, 'x', 4800, 'a/y', { 7 } }, { seen.kind, #seen, seen[1].name,
+        seen[1].bytes, seen[2].name, seen[2].shape })
+    end
+    -- a type that ridge lacks
+    local strange = npy(y):gsub("'<i8'", "'<u8'")
+    put(zip { { 'x.npy', npy(x) }, { 'y.npy', strange } })
+    local found, _, left_out = quietly(ridge.load, path)
+    assert.is_true(found.x:equal(x))
+    assert.same({ y = 'u8' }, left_out)
+    assert.is_true(ridge.peek(path)[2].unknown)
+    put(zip { { 'y.npy', strange } })
+    assert.matches('no array that ridge can read: y is of type u8', message(ridge.load, path))
+  end)
+
+  it('is refused where an archive is damaged', function()
+    local x = npy(ridge.ones(300))
+    local whole = zip { { 'x.npy', x, packed = true } }
+    for n = 35, #whole - 1 do
+      put(whole:sub(1, n))
+      assert.matches('is cut off: the list at its end is missing', message(ridge.load, path))
+    end
+    put(zip { { 'x.npy', x }, { 'x.npy', x } })
+    assert.matches('has "x.npy" twice', message(ridge.load, path))
+    put(zip { { 'x.npy', x, sum = '\1\2\3\4' } })
+    assert.matches('is damaged: "x.npy" is not what was put in', message(ridge.load, path))
+    put(zip { { 'x.npy', x, flags = 1 } })
+    assert.matches('behind a password', message(ridge.load, path))
+    put(zip { { 'x.npy', x }, { 'readme', 'text' } })
+    assert.matches('has "readme", which is no array', message(ridge.load, path))
+    put(zip { { 'x.npy', x .. 'more' } })
+    assert.matches('goes on behind its 300 elements', message(ridge.load, path))
+    math.randomseed(3)
+    for _ = 1, 500 do
+      local bytes = { whole:byte(1, -1) }
+      for _ = 1, math.random(3) do bytes[math.random(30, #bytes)] = math.random(0, 255) end
+      for i, b in ipairs(bytes) do bytes[i] = string.char(b) end
+      put(table.concat(bytes))
+      local ok, err = pcall(quietly, ridge.load, path)
+      assert.is_true(ok or blame.is_error(err), tostring(err))
+    end
+  end)
+
+  it('of Python says what makes a file of it', function()
+    for _, name in ipairs { 'archive/data.pkl', 'net/data.pkl', 'net/.format_version' } do
+      put(zip { { name, 'x' } })
+      for _, f in ipairs { ridge.load, ridge.peek } do
+        assert.matches("is no safetensors file, but a file of PyTorch's, .*safetensors.torch"
+          .. '.save_file', message(f, path))
+      end
+    end
+    put '\128\2}q\0(X\1\0\0\0a'
+    assert.matches('a pickle of Python.s, which can run anything: in Python, safetensors.torch',
+      message(ridge.load, path))
+  end)
+
+  it('is safetensors whatever its length looks like', function()
+    -- a header of as many bytes as a gzip file begins with: 31 139 8
+    local header = '{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+    put('\31\139\8\0\0\0\0\0' .. header .. (' '):rep(0x088b1f - #header) .. '\7')
+    assert.equal(7, ridge.load(path).a:item())
+  end)
+end)
+
+describe('peeking', function()
+  teardown(function() os.execute('rm -rf ' .. folder) end)
+
+  it('shows what a file holds, in a call and from the shell', function()
+    os.execute('mkdir -p ' .. folder)
+    local at = folder .. '/net.safetensors'
+    ridge.save(at, { w = ridge.ones(2, 3), b = ridge.zeros(3):to 'bf16' }, { who = 'me\27[2J' })
+    local seen = ridge.peek(at)
+    assert.equal(folder .. '/net.safetensors: safetensors, 2 tensors, 30 B\n'
+      .. 'name  type  shape  bytes\nb     bf16  [3]      6 B\nw     f32   [2,3]   24 B\n'
+      .. 'note who: me\\027[2J', tostring(seen))
+    assert.is_nil(seen[1].file)
+    local text, status = folders.run('./ridge peek ' .. at .. ' ' .. at)
+    assert.equal(0, status)
+    assert.equal(tostring(seen) .. '\n\n' .. tostring(seen) .. '\n', text)
+    text, status = folders.run('./ridge peek ' .. folder .. '/none')
+    assert.equal(1, status)
+    assert.matches('ridge peek: .*/none: No such file', text)
+    text, status = folders.run './ridge peek'
+    assert.equal(1, status)
+    assert.matches('a file is missing', text)
+    local many = {}
+    for i = 1, 30 do many['w' .. i] = ridge.ones(1) end
+    ridge.save(at, many)
+    assert.matches('%.%.%. 22 more', tostring(ridge.peek(at)))
+    local _, lines = folders.run('./ridge peek ' .. at):gsub('\n', '')
+    assert.equal(32, lines)
+  end)
+end)
