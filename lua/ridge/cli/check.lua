@@ -1,0 +1,95 @@
+-- SPDX-License-Identifier: MIT
+--- `ridge check`: names in a recipe that are not there, before it has run for hours.
+
+local near = require 'ridge.near'
+local plain = require 'ridge.plain'
+local scopes = require 'ridge.repl.scopes'
+local stored = require 'ridge.cli.stored'
+
+local M = {}
+
+M.summary = 'names in a file that nothing declares, without running it: ridge check sweep.lua'
+M.usage = 'ridge check FILE ...'
+
+local SPEC = { about = [[
+Every branch is looked at, also those that a run reaches after hours: variables that are declared
+nowhere, assignments to such, and names of ridge that are not there, with the nearest one that is.
+Nothing is run. Status 1 where something is wrong.
+
+    ridge check widths.lua]],
+  rest = 'FILE ...' }
+
+-- What is behind a path of ridge, and may be asked for names: namespaces and modules, no classes.
+local function namespace_of(path)
+  local value = require 'ridge'
+  for name in path:gmatch '%.([^.]+)' do
+    local ok, found = pcall(function() return value[name] end)
+    if not ok then return nil end
+    value = found
+    if type(value) ~= 'table' then return nil end
+    local meta = debug.getmetatable(value)
+    if rawget(value, '__index') ~= nil or meta and not rawget(meta, 'late') then return nil end
+  end
+  return value
+end
+
+-- What to say of a field that a namespace does not have; nil where it has it.
+local function missing(owner, field)
+  local value = namespace_of(owner)
+  if not value then return nil end
+  local ok, found = pcall(function() return value[field] end)
+  if ok and found ~= nil then return nil end
+  if not ok then return tostring(type(found) == 'table' and found.message or found) end
+  local names = {}
+  for name in next, value do names[#names + 1] = tostring(name) end
+  return ('%s has no %s%s'):format(owner, field, near.hint(field, names))
+end
+
+local function text_of(path)
+  local file, why = io.open(path, 'rb')
+  local text = file and file:read '*a'
+  if file then file:close() end
+  if not text then error({ message = why or path .. ' is no file' }, 0) end
+  return text
+end
+
+-- What a file sees when it is run.
+local function globals()
+  local all = { arg = {} }
+  for name, value in next, _G do all[name] = value end
+  return all
+end
+
+-- What is wrong with a file, a line each.
+local function wrong_with(path)
+  local text = text_of(path)
+  local chunk, message = loadstring(text:gsub('^#[^\n]*', ''), '@' .. path)
+  if not chunk then return { message } end
+  local lines = {}
+  for i, each in ipairs(scopes.check(text, globals(), missing)) do
+    lines[i] = ('%s:%d: %s'):format(path, each.line, each.message)
+  end
+  return lines
+end
+
+--- Check files.
+---@param argv string[]
+---@return integer status
+function M.main(argv)
+  return stored.run('check', SPEC, argv, nil, function(_, rest)
+    if #rest == 0 then return stored.fail('check', 'a file is missing') end
+    local status = 0
+    for _, path in ipairs(rest) do
+      local lines = wrong_with(path)
+      for _, line in ipairs(lines) do plain.print(line, '\n') end
+      if #lines == 0 then
+        plain.print(path, ': every name is there\n')
+      else
+        status = 1
+      end
+    end
+    return status
+  end)
+end
+
+return M

@@ -1,0 +1,383 @@
+-- SPDX-License-Identifier: MIT
+--- Which names a text uses that nothing declares, and which fields of ridge that are not there: a
+--- walk over all of its branches, with the scopes of its locals, without running it.
+--
+-- The text compiles: what is met here is Lua 5.1 with goto. A local that is a part of ridge (local
+-- nn = ridge.nn) is one until something else is assigned to it.
+
+local lexer = require 'ridge.repl.lexer'
+local near = require 'ridge.near'
+
+local M = {}
+
+
+local UNARY = { ['not'] = true, ['-'] = true, ['#'] = true }
+local BINARY = {}
+for op in ('+ - * / % ^ .. == ~= <= >= < > and or'):gmatch '%S+' do BINARY[op] = true end
+local ENDS = { ['end'] = true, ['else'] = true, ['elseif'] = true, ['until'] = true }
+
+-- -- Tokens ---------------------------------------------------------------------------------------
+
+local function text_at(w) return w.words[w.at] and w.words[w.at].text end
+
+local function kind_at(w) return w.words[w.at] and w.words[w.at].kind end
+
+local function take(w)
+  local word = w.words[w.at]
+  w.at = w.at + 1
+  return word
+end
+
+local function taken(w, text)
+  if text_at(w) ~= text or kind_at(w) == 'string' then return false end
+  w.at = w.at + 1
+  return true
+end
+
+-- -- Names ----------------------------------------------------------------------------------------
+
+local function say(w, word, text)
+  w.found[#w.found + 1] = { line = w.line_of(word.first), message = text }
+end
+
+local function open_scope(w) w.scope = setmetatable({}, { __index = w.scope, above = w.scope }) end
+
+local function close_scope(w) w.scope = getmetatable(w.scope).above end
+
+local function declare(w, name, path) w.scope[name] = { path = path } end
+
+-- All names that can be meant at a place.
+local function visible(w)
+  local list, scope = {}, w.scope
+  while scope do
+    for name in pairs(scope) do list[#list + 1] = name end
+    scope = (getmetatable(scope) or {}).above
+  end
+  for name in next, w.globals do list[#list + 1] = tostring(name) end
+  return list
+end
+
+local function use(w, word)
+  local name = word.text
+  local declared = w.scope[name]
+  if declared then return declared.path end
+  if w.globals[name] == nil then
+    say(w, word, ("undeclared variable '%s'%s"):format(name, name == 'ridge'
+      and ": write `local ridge = require 'ridge'`" or near.hint(name, visible(w))))
+  end
+  return name == 'ridge' and name or nil
+end
+
+local function assign(w, word, path)
+  local declared = w.scope[word.text]
+  if declared then
+    if declared.path ~= path then declared.path = nil end
+    return
+  end
+  say(w, word, ("assignment to undeclared variable '%s': write `local %s`"):format(word.text,
+    word.text))
+end
+
+-- Is a field of a part of ridge there?
+local function check_field(w, pending)
+  if not pending or w.defined[pending.path .. '.' .. pending.word.text] then return end
+  local message = w.missing(pending.path, pending.word.text)
+  if message then say(w, pending.word, message) end
+end
+
+-- -- Expressions ----------------------------------------------------------------------------------
+
+local expression, block
+
+local function expressions(w)
+  local list = { expression(w) or false }
+  while taken(w, ',') do list[#list + 1] = expression(w) or false end
+  return list
+end
+
+local function body(w, is_method)
+  open_scope(w)
+  if is_method then declare(w, 'self') end
+  take(w) -- (
+  while not taken(w, ')') do
+    local word = take(w)
+    if word.kind == 'name' then declare(w, word.text) end
+  end
+  block(w)
+  take(w) -- end
+  close_scope(w)
+end
+
+local function constructor(w)
+  take(w) -- {
+  while not taken(w, '}') do
+    if taken(w, '[') then
+      expression(w)
+      w.at = w.at + 2 -- ] =
+      expression(w)
+    elseif kind_at(w) == 'name' and w.words[w.at + 1].text == '=' then
+      w.at = w.at + 2
+      expression(w)
+    else
+      expression(w)
+    end
+    if not taken(w, ',') then taken(w, ';') end
+  end
+end
+
+local function arguments(w)
+  if kind_at(w) == 'string' then
+    take(w)
+  elseif text_at(w) == '{' then
+    constructor(w)
+  else
+    take(w) -- (
+    if text_at(w) ~= ')' then expressions(w) end
+    take(w) -- )
+  end
+end
+
+local function is_arguments(w)
+  return kind_at(w) == 'string' or text_at(w) == '{' or text_at(w) == '('
+end
+
+-- Is a call of require behind a name one of ridge?
+local function requires_ridge(w)
+  local at = w.words[w.at].text == '(' and w.at + 1 or w.at
+  local word = w.words[at]
+  return word.kind == 'string' and word.text:match '^["\'%[](.-)["\'%]]$' == 'ridge'
+end
+
+-- A name or an expression in parentheses, and what follows it. node: word (a name alone), path of
+-- ridge that it is, pending (a field that was not looked for yet: it may be assigned to).
+local function suffixed(w)
+  local node = {}
+  if taken(w, '(') then
+    expression(w)
+    take(w) -- )
+  else
+    node.word = take(w)
+    if not w.scope[node.word.text] and node.word.text == 'require' and w.words[w.at]
+      and is_arguments(w) and requires_ridge(w) then
+      arguments(w)
+      node = { path = 'ridge' }
+    end
+  end
+  local first = node.word
+  while w.words[w.at] do
+    local dot = text_at(w) == '.' and kind_at(w) == 'op'
+    if not dot and not (text_at(w) == '[' and kind_at(w) == 'op') and text_at(w) ~= ':'
+      and not is_arguments(w) then break end
+    if first then
+      node.path = use(w, first)
+      first, node.word = nil, nil
+    end
+    check_field(w, node.pending)
+    node.pending = nil
+    if dot then
+      take(w)
+      local word = take(w)
+      node.pending = node.path and { path = node.path, word = word }
+      node.path = node.path and node.path .. '.' .. word.text
+    else
+      node.path = nil
+      if taken(w, '[') then
+        expression(w)
+        take(w) -- ]
+      else
+        if taken(w, ':') then take(w) end
+        arguments(w)
+      end
+    end
+  end
+  return node
+end
+
+-- The path of ridge that a value is, which is read here.
+local function read(w, node)
+  if node.word then return use(w, node.word) end
+  check_field(w, node.pending)
+  return node.path
+end
+
+local function simple(w)
+  local kind, text = kind_at(w), text_at(w)
+  if kind == 'name' or text == '(' and kind == 'op' then return read(w, suffixed(w)) end
+  if kind == 'op' and text == '{' then
+    constructor(w)
+  elseif kind == 'keyword' and text == 'function' then
+    take(w)
+    body(w)
+  else
+    take(w)
+  end
+end
+
+function expression(w)
+  local alone = true
+  while true do
+    while UNARY[text_at(w)] and kind_at(w) ~= 'string' do
+      take(w)
+      alone = false
+    end
+    local path = simple(w)
+    if not (BINARY[text_at(w)] and kind_at(w) ~= 'string') then return alone and path or nil end
+    take(w)
+    alone = false
+  end
+end
+
+-- -- Statements -----------------------------------------------------------------------------------
+
+local STATEMENT = {}
+
+STATEMENT['if'] = function(w)
+  repeat
+    expression(w)
+    take(w) -- then
+    block(w)
+  until not taken(w, 'elseif')
+  if taken(w, 'else') then block(w) end
+  take(w) -- end
+end
+
+STATEMENT['while'] = function(w)
+  expression(w)
+  take(w) -- do
+  block(w)
+  take(w)
+end
+
+STATEMENT['do'] = function(w)
+  block(w)
+  take(w)
+end
+
+STATEMENT['for'] = function(w)
+  local names = { take(w).text }
+  while taken(w, ',') do names[#names + 1] = take(w).text end
+  take(w) -- = or in
+  expressions(w)
+  take(w) -- do
+  open_scope(w)
+  for _, name in ipairs(names) do declare(w, name) end
+  block(w)
+  take(w)
+  close_scope(w)
+end
+
+STATEMENT['repeat'] = function(w)
+  open_scope(w) -- the condition sees the block's locals
+  block(w, true)
+  take(w) -- until
+  expression(w)
+  close_scope(w)
+end
+
+STATEMENT['function'] = function(w)
+  local word = take(w)
+  if text_at(w) ~= '.' and text_at(w) ~= ':' then
+    assign(w, word)
+    return body(w)
+  end
+  local path, pending = use(w, word), nil
+  while true do
+    local is_method = taken(w, ':')
+    if not is_method and not taken(w, '.') then break end
+    check_field(w, pending)
+    local field = take(w)
+    pending = path and { path = path, word = field }
+    path = path and path .. '.' .. field.text
+    if is_method then
+      if path then w.defined[path] = true end
+      return body(w, true)
+    end
+  end
+  if path then w.defined[path] = true end
+  body(w)
+end
+
+STATEMENT['local'] = function(w)
+  if taken(w, 'function') then
+    declare(w, take(w).text)
+    return body(w)
+  end
+  local names = { take(w).text }
+  while taken(w, ',') do names[#names + 1] = take(w).text end
+  local paths = taken(w, '=') and expressions(w) or {}
+  for i, name in ipairs(names) do declare(w, name, paths[i] or nil) end
+end
+
+STATEMENT['return'] = function(w)
+  if w.words[w.at] and not ENDS[text_at(w)] and text_at(w) ~= ';' then expressions(w) end
+end
+
+STATEMENT['break'] = function() end
+STATEMENT['goto'] = function(w) take(w) end
+STATEMENT['::'] = function(w)
+  take(w)
+  take(w)
+end
+STATEMENT[';'] = function() end
+
+local function assignment_or_call(w)
+  local targets = { suffixed(w) }
+  while taken(w, ',') do targets[#targets + 1] = suffixed(w) end
+  if not taken(w, '=') then
+    read(w, targets[1])
+    return
+  end
+  local paths = expressions(w)
+  for i, node in ipairs(targets) do
+    if node.word then
+      assign(w, node.word, paths[i] or nil)
+    elseif node.path then
+      w.defined[node.path] = true
+    end
+  end
+end
+
+function block(w, is_open)
+  if not is_open then open_scope(w) end
+  while w.words[w.at] and not (ENDS[text_at(w)] and kind_at(w) == 'keyword') do
+    local rule = kind_at(w) ~= 'name' and STATEMENT[text_at(w)]
+    if rule then
+      take(w)
+      rule(w)
+    else
+      assignment_or_call(w)
+    end
+  end
+  if not is_open then close_scope(w) end
+end
+
+--- What is wrong with the names of a text that compiles.
+---@param source string
+---@param globals table names that are there, as _G has them
+---@param missing fun(owner: string, field: string): string|nil what to say of a field of a part of
+---  ridge ('ridge.nn'); nil where it is there
+---@return table[] found { line, message }, by line
+function M.check(source, globals, missing)
+  source = source:gsub('^#[^\n]*', '')
+  local lines = { 1 }
+  for at in source:gmatch '\n()' do lines[#lines + 1] = at end
+  local w = { words = lexer.words(source), at = 1, scope = {}, globals = globals,
+    missing = missing, found = {}, defined = {} }
+  function w.line_of(position)
+    local low, high = 1, #lines
+    while low < high do
+      local middle = math.ceil((low + high) / 2)
+      if lines[middle] <= position then low = middle else high = middle - 1 end
+    end
+    return low
+  end
+  block(w)
+  for i, each in ipairs(w.found) do each.i = i end
+  table.sort(w.found, function(a, b)
+    if a.line ~= b.line then return a.line < b.line end
+    return a.i < b.i
+  end)
+  return w.found
+end
+
+return M
