@@ -2,12 +2,11 @@
 --- Numbers in lines of text, by comma or another sign (RFC 4180).
 
 local ffi = require 'ffi'
-local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
+local columns = require 'ridge.data.csv_columns'
 local dtypes = require 'ridge.tensor.dtype'
 local file = require 'ridge.data.file'
-local make = require('ridge.tensor.make').here
 local options = require 'ridge.options'
 
 local M = {}
@@ -16,7 +15,13 @@ local SPEC = {
   separator = { 'string', default = ',', doc = 'one sign between two numbers' },
   header = { 'boolean', doc = 'the first line names the columns; found out when left out' },
   dtype = { 'string', doc = "of the tensor; else 'f32', if that holds all whole numbers" },
-  missing = { 'number', nan = true, doc = 'what an empty field is; an error when left out' },
+  missing = { 'number|list', nan = true,
+    doc = 'what an empty field is; or texts that are nan; an error when left out' },
+  columns = { 'list', doc = 'those that are taken, by name or number; all when left out' },
+  fill = { 'string|number|table', names = { 'mean', 'median', 'mode' },
+    doc = 'what is put where something is missing; or that by column' },
+  categories = { 'list', doc = 'columns of texts, which become numbers from 0 in their order' },
+  like = { 'table', doc = 'a preparation, or its state: the same columns, codes and fillings' },
 }
 local OPEN = 'a quote that is not closed'
 local LONGEST = 2 ^ 20
@@ -160,9 +165,76 @@ local function number_of(field, opts, path, line, column)
     'EFORMAT')
 end
 
+--- The numbers of one line.
+---@param line string
+---@param path string for errors, with the line's number
+---@param number number
+---@param separator string
+---@param what string the function the user called
+---@return number[]
+function M.row(line, path, number, separator, what)
+  local fields, wrong = fields_of(line, separator)
+  if not fields then
+    blame.raise(('%s: %s line %d has %s'):format(what, path, number, wrong), 'EFORMAT')
+  end
+  for i, field in ipairs(fields) do
+    fields[i] = tonumber(field) or blame.raise(('%s: %s line %d, column %d: %s is no number')
+      :format(what, path, number, i, blame.show(field)), 'EFORMAT')
+  end
+  return fields
+end
+
+-- A field of a column, and is something missing there?
+local function taken_of(column, field, plan, opts, path, line)
+  if plan.missing[field] then
+    if not column.fixed and column.fill == nil and RANGE[opts.dtype] then
+      blame.raise(('data.csv: %s line %d, column %d: %s is missing, which %s has no nan for: fill '
+        .. 'says what it becomes'):format(path, line, column.at, blame.show(field), opts.dtype),
+        'EFORMAT')
+    end
+    return RANGE[opts.dtype] and 0 or 0 / 0, true
+  end
+  if not column.code then return number_of(field, opts, path, line, column.at) end
+  local code = columns.code(column, field)
+  if not code then
+    blame.raise(('data.csv: %s line %d, column %d: %s is no category of %s'):format(path, line,
+      column.at, blame.show(field), column.name), 'EFORMAT')
+  end
+  return code
+end
+
+local PREPARES = { 'columns', 'fill', 'categories', 'like' }
+
+-- Is anything asked of the columns?
+local function prepares(opts)
+  for _, name in ipairs(PREPARES) do
+    if opts[name] ~= nil then return true end
+  end
+  return type(opts.missing) == 'table'
+end
+
+-- May a tensor of a type have this value?
+local function fitting(dtype)
+  local range = RANGE[dtype]
+  return function(v)
+    return not range or v == math.floor(v) and v >= range[1] and v <= range[2]
+  end
+end
+
+local function say_nul(path, line, fields)
+  for i, field in ipairs(fields) do
+    if field:find('%z') then
+      blame.raise(('data.csv: %s line %d, column %d: a byte 0, which no text has: is it UTF-16?')
+        :format(path, line, i), 'EFORMAT')
+    end
+  end
+end
+
 -- What the lines of an open file hold.
 local function parse(f, path, opts)
-  local names, columns, rows, number, over = nil, nil, {}, 0, 0
+  local names, n_columns, plan, number, over = nil, nil, nil, 0, 0
+  local wide = opts.dtype == 'i64' and 'i64' or 'f64'
+  local numbers, rows = columns.Numbers(wide == 'i64' and 'int64_t' or 'double'), 0
   local next_line = f:lines()
   for line in next_line do
     number, over = number + 1 + over, 0
@@ -173,45 +245,95 @@ local function parse(f, path, opts)
       if not fields then
         blame.raise(('data.csv: %s line %d has %s'):format(path, number, wrong), 'EFORMAT')
       end
-      columns = columns or #fields
-      if #fields ~= columns then
+      if line:find '%z' then say_nul(path, number, fields) end
+      n_columns = n_columns or #fields
+      if #fields ~= n_columns then
         blame.raise(('data.csv: %s line %d has %d fields, the first has %d'):format(path, number,
-          #fields, columns), 'EFORMAT')
+          #fields, n_columns), 'EFORMAT')
       end
-      if #rows == 0 and not names and is_names(opts, fields, path, number) then
+      if rows == 0 and not names and is_names(opts, fields, path, number) then
         names = fields
       else
-        for i, field in ipairs(fields) do
-          fields[i] = number_of(field, opts, path, number, i)
+        plan = plan or columns.plan(opts, names, n_columns, path)
+        for _, column in ipairs(plan) do
+          local v, misses = taken_of(column, fields[column.at], plan, opts, path, number)
+          numbers:add(v)
+          if misses then column.missed[#column.missed + 1] = rows end
         end
-        rows[#rows + 1] = fields
+        rows = rows + 1
       end
     end
   end
-  if #rows == 0 then blame.raise(('data.csv: %s has no numbers'):format(path), 'EFORMAT') end
-  local wide = opts.dtype == 'i64' and 'i64' or 'f64'
-  local all = ffi.new(wide == 'i64' and 'int64_t[?]' or 'double[?]', #rows * columns)
-  for r, fields in ipairs(rows) do
-    for i, value in ipairs(fields) do all[(r - 1) * columns + i - 1] = value end
+  if rows == 0 then blame.raise(('data.csv: %s has no numbers'):format(path), 'EFORMAT') end
+  local prepared = columns.finish(plan, numbers, rows, path, fitting(opts.dtype))
+  if names then
+    for k, column in ipairs(plan) do names[k] = column.name end
+    for k = #plan + 1, n_columns do names[k] = nil end
   end
-  local x = make.empty(#rows, columns, { dtype = wide })
-  call.check(C.rg_tensor_write(x._t, all, #rows * columns * 8))
-  return opts.dtype == wide and x or x:to(opts.dtype or 'f32'), names
+  local x = numbers:tensor(rows, #plan, wide)
+  return opts.dtype == wide and x or x:to(opts.dtype or 'f32'), names,
+    prepares(opts) and prepared or nil
+end
+
+-- Named columns have a header, whatever their fields look like.
+local function names_columns(opts)
+  for _, key in ipairs { 'columns', 'categories' } do
+    for _, which in ipairs(opts[key] or {}) do
+      if type(which) == 'string' then return true end
+    end
+  end
+  for which in pairs(type(opts.fill) == 'table' and opts.fill or {}) do
+    if type(which) == 'string' then return true end
+  end
+  return opts.like and type(opts.like.names[1]) == 'string'
+end
+
+local function check_like(opts)
+  local like = opts.like
+  if not like then return end
+  for _, part in ipairs { 'names', 'categories', 'filled', 'missing' } do
+    if type(like[part]) ~= 'table' then
+      blame.raise('data.csv: like is what ridge.data.csv gave as a preparation, or its state')
+    end
+  end
+  for _, name in ipairs { 'columns', 'fill', 'categories', 'missing' } do
+    if opts[name] ~= nil then
+      blame.raise(('data.csv: like says already what %s says'):format(name))
+    end
+  end
 end
 
 --- The numbers of a CSV file as a matrix; plain or packed by gzip. Whole numbers come with all of
 --- their digits in 'i64' ('f64' and 'f32' round, where they are asked for), and what a whole type
 --- cannot hold is an error.
+---
+--- `columns` takes some of them, in its order. Texts of the columns in `categories` become their
+--- numbers from 0, in the order of the texts. A number as `missing` is what an empty field becomes;
+--- a list of texts says what is missing: nan, or what `fill` says: 'mean' or 'median' of the
+--- column, 'mode' (the most frequent value), a number, or one of those by column. In columns of
+--- categories that is the most frequent one, whatever `fill` says. What was decided so is the third
+--- result: it prints, `prepared.categories.city` are the texts, `like = prepared` treats another
+--- file alike, and ridge.data.Loader(list, {prepared = prepared}) puts it into checkpoints.
 ---@param path string
----@param opts table|nil {separator = ',', header =, dtype = 'f32', missing =}
+---@param opts table|nil {separator = ',', header =, dtype = 'f32', missing =, columns =, fill =,
+---  categories =, like =}
 ---@return Tensor x [lines x columns]
 ---@return table|nil names of the columns
+---@return table|nil prepared names, categories, filled; where columns are prepared
+-- >> file = io.open('/tmp/x.csv', 'w') file:write 'age,city\n41,Rom\n,Bonn\n' file:close()
+-- >> ridge.data.csv('/tmp/x.csv', {missing = {''}, fill = 'mean', categories = {'city'}})
 function M.read(path, opts)
   opts = options.check(SPEC, opts, 'data.csv')
   if not opts.separator:find '^[^"\r\n%d]$' then
     blame.raise('data.csv: the separator is one sign, no digit, quote or end of a line')
   end
   if opts.dtype then dtypes.code(opts.dtype, 'data.csv') end
+  check_like(opts)
+  if type(opts.missing) == 'number' and opts.fill ~= nil then
+    blame.raise('data.csv: missing is a number, and fill says another: missing lists the texts '
+      .. "that are missing, {''} where it is left out")
+  end
+  if opts.header == nil and names_columns(opts) then opts.header = true end
   return file.with(path, 'data.csv', function(f) return parse(f, path, opts) end)
 end
 

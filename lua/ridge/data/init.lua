@@ -15,6 +15,7 @@ local M = { idx = idx.read, Loader = loader.Loader, rows = rows.rows,
 
 local LATE = {
   npy = { 'ridge.data.npy', 'read' }, csv = { 'ridge.data.csv', 'read' },
+  stream = { 'ridge.data.stream', 'stream' },
   cifar = { 'ridge.data.cifar', 'read' }, text = { 'ridge.data.text', 'read' },
 }
 

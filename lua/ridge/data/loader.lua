@@ -7,7 +7,8 @@ local guard = require 'ridge.guard'
 local ref = require 'ridge.ffi.ref'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
-local class = require('ridge.class').class
+local class = require 'ridge.class'
+local columns = require 'ridge.data.csv_columns'
 local dtype = require 'ridge.tensor.dtype'
 local make = require('ridge.tensor.make').here
 local options = require 'ridge.options'
@@ -21,7 +22,7 @@ local M = {}
 
 local slot = ref.slot
 
-local Loader = class('data.Loader')
+local Loader = class.class 'data.Loader'
 
 local SPEC = {
   batch = { 'integer', default = 32, min = 1, doc = 'rows in a batch' },
@@ -37,6 +38,7 @@ local SPEC = {
     doc = 'where batches are handed out; where the sources are when left out' },
   pinned = { 'boolean', default = true,
     doc = "gather into memory that a GPU's copies reach by themselves, or wait for each copy" },
+  prepared = { 'table', doc = 'how ridge.data.csv prepared the sources: goes into checkpoints' },
   transform = { 'function', doc = 'f(number, row, ...) that changes each row, in the threads' },
 }
 
@@ -109,7 +111,7 @@ end
 --- that are on a GPU are gathered there.
 ---@param sources Tensor[] each with the same number of rows
 ---@param given table|nil {batch = 32, shuffle = true, seed =, drop_last = false, workers = 0,
----  prefetch = 2, device =, pinned = true, transform =}
+---  prefetch = 2, device =, pinned = true, prepared =, transform =}
 -- >> loader = ridge.data.Loader({ridge.randn(10, 3), ridge.zeros(10)}, {batch = 4, seed = 1})
 -- >> for x, y in loader:each() do print(x:describe(), y:describe()) end
 function Loader:init(sources, given)
@@ -131,6 +133,11 @@ function Loader:init(sources, given)
       .. 'epoch is one batch of %d\n'):format(where and where .. ': ' or '', opts.batch, self.rows,
       self.rows))
   end
+  if opts.prepared and not class.is_a(opts.prepared, columns.Prepared) then
+    blame.raise('data.Loader: prepared is the third result of ridge.data.csv, got '
+      .. blame.show(opts.prepared))
+  end
+  self.prepared = opts.prepared
   self.sources, self.batch, self.drop_last = sources, opts.batch, opts.drop_last
   self.opts = { prefetch = opts.prefetch, pinned = opts.pinned }
   choose_device(self, opts)
@@ -250,9 +257,11 @@ end
 
 --- Where its orders stand: give it to `load_state` of a loader of the same data, and the epochs
 --- that follow are the same.
----@return table state seed, offset; empty without shuffling
+---@return table state seed, offset; empty without shuffling; prepared, where the loader has that
 function Loader:state()
-  return self.generator and self.generator:state() or {}
+  local state = self.generator and self.generator:state() or {}
+  state.prepared = self.prepared and self.prepared:state()
+  return state
 end
 
 --- Go on where another one was.
@@ -262,6 +271,11 @@ function Loader:load_state(state)
   if type(state) ~= 'table' then
     blame.raise(('data.Loader:load_state: a state is expected, got %s'):format(blame.show(state)),
       'EARG')
+  end
+  if state.prepared and self.prepared then
+    self.prepared:load_state(state.prepared)
+  elseif state.prepared then
+    self.prepared = columns.Prepared(state.prepared)
   end
   if self.generator and state.seed then self.generator:load_state(state) end
   return self

@@ -1,0 +1,366 @@
+-- SPDX-License-Identifier: MIT
+--- What becomes of the columns of a CSV file: which are taken, what is missing in them and what it
+--- is filled with, texts as numbers of categories. What was decided from the file (mean, codes) is
+--- kept as a preparation, so that another file, or a training that goes on, is treated the same.
+
+local ffi = require 'ffi'
+local blame = require 'ridge.blame'
+local class = require('ridge.class').class
+local make = require('ridge.tensor.make').here
+local near = require 'ridge.near'
+local pieces = require 'ridge.tensor.pieces'
+local value = require 'ridge.show.value'
+
+local M = {}
+
+local CHUNK = 2 ^ 16 -- numbers in a piece of memory: what is read grows without being copied
+
+local function wrong(text, ...)
+  blame.raise('data.csv: ' .. text:format(...), 'EARG', 'data.csv')
+end
+
+-- -- The preparation ------------------------------------------------------------------------------
+
+local Prepared = class 'data.Prepared'
+M.Prepared = Prepared
+
+--- What a file was prepared with, out of what `state` gave.
+---@param state table { columns, categories, filled, missing }
+function Prepared:init(state)
+  self.names = state.names
+  self.categories, self.filled, self.missing = state.categories, state.filled, state.missing
+end
+
+local function is_same(a, b)
+  if type(a) ~= type(b) then return false end
+  if type(a) ~= 'table' then return a == b or a ~= a and b ~= b end
+  for key, each in pairs(a) do
+    if not is_same(each, b[key]) then return false end
+  end
+  for key in pairs(b) do
+    if a[key] == nil then return false end
+  end
+  return true
+end
+
+--- What another file needs to be prepared alike; ridge.data.csv takes it as `like`.
+---@return table state names (of the columns), categories (texts in the order of their codes, from
+---  0), filled (value by column), missing
+function Prepared:state()
+  local filled = {}
+  for name, each in pairs(self.filled) do filled[name] = { value = each.value } end
+  return { names = self.names, categories = self.categories, filled = filled,
+    missing = self.missing }
+end
+
+--- Refuse to go on with data that was prepared otherwise: a network that learned from one coding
+--- computes nonsense from another.
+---@param state table as `state` gives it
+---@return table self
+function Prepared:load_state(state)
+  local own = self:state()
+  for _, part in ipairs { 'names', 'categories', 'filled', 'missing' } do
+    if type(state) ~= 'table' or not is_same(state[part], own[part]) then
+      blame.raise(('data.csv: the data was prepared with other %s than what the state is of; '
+        .. 'ridge.data.csv(path, {like = state}) prepares it alike'):format(part), 'EARG')
+    end
+  end
+  return self
+end
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  return keys
+end
+
+local function lines_of(self)
+  local lines = {}
+  for _, name in ipairs(sorted_keys(self.categories)) do
+    local list = self.categories[name]
+    local some = table.concat(list, ', ', 1, math.min(6, #list))
+    lines[#lines + 1] = ('%s: %d categories (%s%s)'):format(name, #list, some,
+      #list > 6 and ', ...' or '')
+  end
+  for _, name in ipairs(sorted_keys(self.filled)) do
+    local each = self.filled[name]
+    lines[#lines + 1] = ('%s: %s filled with %.7g'):format(name, each.rows
+      and each.rows .. (each.rows == 1 and ' row' or ' rows') or 'rows', each.value)
+  end
+  return lines
+end
+
+local shown = value.class('data.Prepared', {
+  line = function(self)
+    local lines = lines_of(self)
+    return #lines > 0 and table.concat(lines, '; ') or ('%d columns'):format(#self.names)
+  end,
+  box = function(self)
+    local lines = lines_of(self)
+    return #lines > 0 and table.concat(lines, '\n') or ('%d columns'):format(#self.names)
+  end })
+Prepared.__line, Prepared.__box, Prepared.__tostring = shown.__line, shown.__box, shown.__tostring
+
+-- -- The plan -------------------------------------------------------------------------------------
+
+-- The place of a column that was named, or numbered from 1.
+local function place_of(which, names, n, path)
+  if type(which) == 'number' then
+    if which ~= math.floor(which) or which < 1 or which > n then
+      wrong('%s has %d columns, and no column %s', path, n, blame.show(which))
+    end
+    return which
+  end
+  if type(which) ~= 'string' then wrong('a column is a name or a number, got %s',
+    blame.show(which)) end
+  if not names then wrong('%s names no columns: %s is a number then', path, blame.show(which)) end
+  local place
+  for i, name in ipairs(names) do
+    if name == which then
+      if place then
+        wrong('%s has two columns named %s: say its number', path, blame.show(which))
+      end
+      place = i
+    end
+  end
+  if not place then
+    wrong('%s has no column %s%s', path, blame.show(which), near.hint(which, names))
+  end
+  return place
+end
+
+local FILLS = { mean = true, median = true, mode = true }
+
+local function check_fill(fill)
+  if fill == nil or FILLS[fill] or type(fill) == 'number' and fill == fill then return fill end
+  wrong("fill is 'mean', 'median', 'mode' or a number, got %s", blame.show(fill))
+end
+
+-- What a table by column says of each place.
+local function by_place(list, names, n, path)
+  local out = {}
+  for which, each in pairs(list) do out[place_of(which, names, n, path)] = each end
+  return out
+end
+
+local function missing_of(list)
+  local out = {}
+  for _, text in ipairs(list) do
+    if type(text) ~= 'string' then
+      wrong('missing is a number, or a list of texts, and has %s', blame.show(text))
+    end
+    out[text] = true
+  end
+  return out
+end
+
+--- What to do with each column.
+---@param opts table options of data.csv
+---@param names string[]|nil the file's
+---@param n number columns that it has
+---@param path string
+---@return table plan columns, each { at, name, code = text to number, fill, fixed }
+function M.plan(opts, names, n, path)
+  local like = opts.like
+  local plan = { missing = missing_of(like and like.missing or type(opts.missing) == 'table'
+    and opts.missing or opts.fill ~= nil and { '' } or {}), like = like }
+  local wanted = like and like.names or opts.columns
+  if not wanted then
+    wanted = {}
+    for i = 1, n do wanted[i] = i end
+  end
+  local categories = {}
+  for _, which in ipairs(opts.categories or {}) do
+    categories[place_of(which, names, n, path)] = true
+  end
+  local fill = type(opts.fill) == 'table' and by_place(opts.fill, names, n, path) or nil
+  for i, which in ipairs(wanted) do
+    local at = place_of(which, names, n, path)
+    local name = names and names[at] or at
+    local column = { at = at, name = name, missed = {} }
+    if fill then column.fill = check_fill(fill[at]) else column.fill = check_fill(opts.fill) end
+    if like then
+      local list, filled = like.categories[tostring(name)], like.filled[tostring(name)]
+      column.fixed = filled and filled.value
+      if list then
+        column.code = {}
+        for code, text in ipairs(list) do column.code[text] = code - 1 end
+      end
+    elseif categories[at] then
+      column.code, column.n = {}, 0
+      categories[at] = nil
+    end
+    if fill then fill[at] = nil end
+    plan[i] = column
+  end
+  local odd = next(categories) or next(fill or {})
+  if odd then
+    wrong('column %s is %s, but not among the columns that are taken', names and names[odd]
+      or odd, categories[odd] and 'a category' or 'to be filled')
+  end
+  return plan
+end
+
+--- The code of a text in a column of categories; nil where they are known, and it is none of them.
+---@param column table of a plan
+---@param text string
+---@return number|nil
+function M.code(column, text)
+  local code = column.code[text]
+  if not code and column.n then
+    code, column.n = column.n, column.n + 1
+    column.code[text] = code
+  end
+  return code
+end
+
+-- -- Numbers that were read -----------------------------------------------------------------------
+
+local Numbers = class 'data.csv.numbers'
+
+--- Numbers that come one after the other.
+---@param ctype string 'double' or 'int64_t'
+function Numbers:init(ctype)
+  self.ctype, self.n, self.chunks = ctype .. '[?]', 0, {}
+end
+
+--- One more.
+---@param v number|cdata
+function Numbers:add(v)
+  local at = self.n % CHUNK
+  if at == 0 then self.chunks[#self.chunks + 1] = ffi.new(self.ctype, CHUNK) end
+  self.chunks[#self.chunks][at] = v
+  self.n = self.n + 1
+end
+
+--- Number i, from 0.
+---@param i number
+---@return number|cdata
+function Numbers:get(i)
+  return self.chunks[math.floor(i / CHUNK) + 1][i % CHUNK]
+end
+
+--- Change number i, from 0.
+---@param i number
+---@param v number|cdata
+function Numbers:set(i, v)
+  self.chunks[math.floor(i / CHUNK) + 1][i % CHUNK] = v
+end
+
+--- All of them as a matrix.
+---@param rows number
+---@param columns number
+---@param dtype string
+---@return Tensor
+function Numbers:tensor(rows, columns, dtype)
+  local x = make.empty(rows, columns, { dtype = dtype })
+  local at, from = 0, 0
+  pieces.write(x, 'data.csv', function(buffer, bytes)
+    local filled = 0
+    while filled < bytes do
+      local n = math.min(CHUNK * 8 - from, bytes - filled)
+      ffi.copy(buffer + filled, ffi.cast('const uint8_t *', self.chunks[at + 1]) + from, n)
+      filled, from = filled + n, from + n
+      if from == CHUNK * 8 then at, from = at + 1, 0 end
+    end
+  end)
+  return x
+end
+
+M.Numbers = Numbers
+
+-- -- Behind the last line -------------------------------------------------------------------------
+
+-- Codes in the order of their texts, whatever line had which first.
+local function sort_codes(numbers, plan, k, rows)
+  local column = plan[k]
+  local texts, new = {}, {}
+  for text in pairs(column.code) do texts[#texts + 1] = text end
+  table.sort(texts)
+  for code, text in ipairs(texts) do new[column.code[text]] = code - 1 end
+  local missed = {}
+  for _, row in ipairs(column.missed) do missed[row] = true end
+  for row = 0, rows - 1 do
+    local i = row * #plan + k - 1
+    if not missed[row] then numbers:set(i, new[tonumber(numbers:get(i))]) end
+  end
+  column.texts = texts
+end
+
+-- The values of a column that are there.
+local function present(numbers, plan, k, rows)
+  local missed, list = {}, {}
+  for _, row in ipairs(plan[k].missed) do missed[row] = true end
+  for row = 0, rows - 1 do
+    local v = tonumber(numbers:get(row * #plan + k - 1))
+    if not missed[row] and v == v then list[#list + 1] = v end
+  end
+  return list
+end
+
+local function most_frequent(list)
+  local counts, best = {}, nil
+  for _, v in ipairs(list) do
+    counts[v] = (counts[v] or 0) + 1
+    if not best or counts[v] > counts[best] or counts[v] == counts[best] and v < best then
+      best = v
+    end
+  end
+  return best
+end
+
+-- What a column's missing values become.
+local function filling(numbers, plan, k, rows, path)
+  local column = plan[k]
+  if column.fixed then return column.fixed end
+  if type(column.fill) == 'number' and not column.code then return column.fill end
+  local list = present(numbers, plan, k, rows)
+  if #list == 0 then
+    blame.raise(('data.csv: %s has nothing in column %s that it could be filled from'):format(path,
+      column.name), 'EFORMAT')
+  end
+  if column.code or column.fill == 'mode' then return most_frequent(list) end
+  if column.fill == 'median' then
+    table.sort(list)
+    local half = math.floor(#list / 2)
+    return #list % 2 == 1 and list[half + 1] or (list[half] + list[half + 1]) / 2
+  end
+  local mean = 0
+  for i, v in ipairs(list) do mean = mean + (v - mean) / i end -- sums of large numbers overflow
+  return mean
+end
+
+--- Fill and code what was read.
+---@param plan table
+---@param numbers table data.csv.numbers, row by row
+---@param rows number
+---@param path string
+---@param fits fun(value: number): boolean can the tensor's type hold it?
+---@return table prepared
+function M.finish(plan, numbers, rows, path, fits)
+  local state = { names = {}, categories = {}, filled = {}, missing = {} }
+  for text in pairs(plan.missing) do state.missing[#state.missing + 1] = text end
+  table.sort(state.missing)
+  for k, column in ipairs(plan) do
+    local key = tostring(column.name) -- numbers, where the file names none
+    if column.n then sort_codes(numbers, plan, k, rows) end
+    if column.code then
+      state.categories[key] = column.texts or plan.like.categories[key]
+    end
+    -- a column of which nothing is missing here may miss something in another file
+    if column.fixed or column.fill then
+      local v = filling(numbers, plan, k, rows, path)
+      if #column.missed > 0 and not fits(v) then
+        blame.raise(('data.csv: column %s would be filled with %.17g, which its type cannot hold: '
+          .. "fill = 'median' or a number, or dtype = 'f32'"):format(column.name, v), 'EARG')
+      end
+      for _, row in ipairs(column.missed) do numbers:set(row * #plan + k - 1, v) end
+      state.filled[key] = { value = v, rows = #column.missed }
+    end
+    state.names[k] = column.name
+  end
+  return Prepared(state)
+end
+
+return M

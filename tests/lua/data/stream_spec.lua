@@ -1,0 +1,164 @@
+-- SPDX-License-Identifier: MIT
+-- Batches of rows that come one after the other: from iterators and from files that grow.
+local ridge = require 'ridge'
+local blame = require 'ridge.blame'
+local folders = dofile 'tests/lua/store/folder.lua'
+
+local function counter(n, row)
+  local i, pulled = 0, { n = 0 }
+  return function()
+    if i == n then return nil end
+    i = i + 1
+    pulled.n = i
+    if row then return row(i) end
+    return { i, 2 * i }, i
+  end, pulled
+end
+
+local function message(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  assert.is_true(blame.is_error(err), tostring(err))
+  return tostring(err.message)
+end
+
+local function all(stream)
+  local out = {}
+  for x in stream:each() do out[#out + 1] = x:reshape(-1):tolist() end
+  return out
+end
+
+describe('a stream of rows', function()
+  it('is batches in their order, the last one smaller', function()
+    local sizes = {}
+    for x, y in ridge.data.stream((counter(5)), { batch = 2, dtype = { 'f32', 'i64' } }):each() do
+      sizes[#sizes + 1] = x:describe() .. ' ' .. y:describe()
+      assert.same(y:tolist(), x:select(2, 1):tolist())
+    end
+    assert.equal(3, #sizes)
+    assert.matches('^f32%[2,2%].* i64%[2%]', sizes[1])
+    assert.matches('^f32%[1,2%]', sizes[3])
+    local function one(i) return i end
+    assert.same({ { 1, 2 }, { 3, 4 } }, all(ridge.data.stream((counter(5, one)), { batch = 2,
+      drop_last = true })))
+    assert.same({ { 1, 1, 2, 2 }, { 3, 3 } }, all(ridge.data.stream((counter(3, function(i)
+      return ridge.full(i, 2)
+    end)), { batch = 2 })))
+  end)
+
+  it('takes no row before it is asked for', function()
+    local next, pulled = counter(1e9)
+    local stream = ridge.data.stream(next, { batch = 4 })
+    assert.equal(0, pulled.n)
+    local each = stream:each()
+    assert.equal(0, pulled.n)
+    each()
+    assert.equal(4, pulled.n)
+    each()
+    assert.equal(8, pulled.n)
+  end)
+
+  it('has epochs of so many batches, and goes on in the next', function()
+    local function one(i) return i end
+    local stream = ridge.data.stream((counter(7, one)), { batch = 2, batches = 2 })
+    assert.same({ { 1, 2 }, { 3, 4 } }, all(stream))
+    assert.same({ { 5, 6 }, { 7 } }, all(stream))
+    assert.same({}, all(stream))
+    local begun = 0
+    stream = ridge.data.stream((counter(2, one)), { batch = 2, again = function()
+      begun = begun + 1
+      return (counter(3, one))
+    end })
+    assert.same({ { 1, 2 } }, all(stream))
+    assert.same({ { 1, 2 }, { 3 } }, all(stream))
+    assert.same({ { 1, 2 }, { 3 } }, all(stream))
+    assert.equal(2, begun)
+  end)
+
+  it('goes on where another one was', function()
+    local function one(i) return i end
+    local stream = ridge.data.stream((counter(9, one)), { batch = 2 })
+    local each = stream:each()
+    each()
+    each()
+    assert.same({ taken = 4 }, stream:state())
+    local other = ridge.data.stream((counter(9, one)), { batch = 2 }):load_state(stream:state())
+    assert.same({ 5, 6 }, other:each()():tolist())
+    assert.matches('ends behind 2 of 4 rows', message(function()
+      ridge.data.stream((counter(2, one))):load_state { taken = 4 }
+    end))
+    assert.matches('the state says nil', message(function() stream:load_state {} end))
+  end)
+
+  it('trains a net', function()
+    local t = ridge.Trainer(ridge.nn.Linear(2, 1, { seed = 1 }), { lr = 0.01, say = function() end,
+      loss = function(y, z) return ridge.nn.mse_loss(y, z:reshape(-1, 1)) end })
+    t:fit(ridge.data.stream((counter(64, function(i) return { i / 64, 1 }, i / 32 end)),
+      { batch = 8, batches = 4 }), { epochs = 2 })
+    assert.equal(2, t.epoch)
+  end)
+
+  it('says which row is odd', function()
+    assert.matches('row 2 has 1 values, and the first has 2', message(all, ridge.data.stream((
+      counter(3, function(i) if i == 2 then return 1 end return 1, 2 end)))))
+    assert.matches("value 1 of row 1 is 'x'; a number, a list or a tensor", message(all,
+      ridge.data.stream((counter(3, function() return 'x' end)))))
+    assert.matches('value 1 is f32%[1%].* in one row and f32%[2%]', message(all, ridge.data.stream((
+      counter(3, function(i) return ridge.ones(i) end)))))
+    assert.matches('value 2 has no element type; dtype lists 1', message(all, ridge.data.stream((
+      counter(3)), { dtype = { 'f32' } })))
+    assert.matches('an iterator or a path is expected, got 3', message(ridge.data.stream, 3))
+    assert.matches('again gives an iterator, got 3', message(function()
+      local s = ridge.data.stream((counter(0)), { again = function() return 3 end })
+      all(s)
+      all(s)
+    end))
+    local ok, err = pcall(all, ridge.data.stream(function() error('my own', 0) end))
+    assert.is_false(ok)
+    assert.equal('my own', err)
+  end)
+end)
+
+describe('a file that grows', function()
+  local folder, path
+
+  before_each(function()
+    folder = folders.new()
+    path = folder .. '/rows.csv'
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  local function put(text, mode)
+    local f = assert(io.open(path, mode or 'wb'))
+    f:write(text)
+    f:close()
+  end
+
+  it('is its lines, the last one without an end too', function()
+    put '1,2\r\n\n3,4\n5,6'
+    assert.same({ { 1, 2, 3, 4 }, { 5, 6 } }, all(ridge.data.stream(path, { batch = 2 })))
+    put '1;2\n'
+    assert.same({ { 1, 2 } }, all(ridge.data.stream(path, { separator = ';' })))
+    put ''
+    assert.same({}, all(ridge.data.stream(path)))
+  end)
+
+  it('is read as it is written, in whole lines', function()
+    put '1,2\n3,'
+    os.execute(("(sleep 0.2; printf '4\\n5,6\\n7' >> '%s') &"):format(path))
+    assert.same({ { 1, 2 }, { 3, 4 }, { 5, 6 } }, all(ridge.data.stream(path, { batch = 1,
+      wait = 0.6 })))
+  end)
+
+  it('says line and column of what is no number', function()
+    put '1,2\n3,x\n'
+    assert.matches("data.stream: .*rows.csv line 2, column 2: 'x' is no number", message(all,
+      ridge.data.stream(path, { batch = 1 })))
+    put '1,2\n3\n'
+    assert.matches('line 2 has 1 fields, the first has 2', message(all, ridge.data.stream(path)))
+    put(('1'):rep(2 ^ 20 + 2 ^ 17))
+    assert.matches('line 1 has more than a megabyte', message(all, ridge.data.stream(path)))
+    assert.matches('No such file', message(ridge.data.stream, folder .. '/none'))
+    assert.matches('is no file', message(ridge.data.stream, folder))
+  end)
+end)
