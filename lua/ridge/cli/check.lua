@@ -8,7 +8,7 @@ local stored = require 'ridge.cli.stored'
 
 local M = {}
 
-M.summary = 'names in a file that nothing declares, without running it: ridge check sweep.lua'
+M.summary = 'names in a file that nothing declares, without running it: ridge check widths.lua'
 M.usage = 'ridge check FILE ...'
 
 local SPEC = { about = [[

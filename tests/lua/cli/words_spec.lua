@@ -162,6 +162,7 @@ describe('what can be typed', function()
       ridge.onnx.export(net, ('%s/%s.onnx'):format(stored, name), { x = ridge.ones(2, 4),
         dynamic = { input = { 'N' } } })
     end
+    ridge.save(stored .. '/net.safetensors', net:state())
     assert.equal(0, os.execute(('cd %s && mkdir results && ln -s "$OLDPWD/recipes" .')
       :format(stored)))
     local text = check('ridge widths.lua', stored)
