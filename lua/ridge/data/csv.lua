@@ -320,8 +320,8 @@ end
 ---@return Tensor x [lines x columns]
 ---@return table|nil names of the columns
 ---@return table|nil prepared names, categories, filled; where columns are prepared
--- >> file = io.open('/tmp/x.csv', 'w') file:write 'age,city\n41,Rom\n,Bonn\n' file:close()
--- >> ridge.data.csv('/tmp/x.csv', {missing = {''}, fill = 'mean', categories = {'city'}})
+-- >> x, names, prepared = ridge.data.csv('people.csv', {missing = {''}, fill = 'mean',
+-- >>   categories = {'city'}})
 function M.read(path, opts)
   opts = options.check(SPEC, opts, 'data.csv')
   if not opts.separator:find '^[^"\r\n%d]$' then

@@ -16,16 +16,18 @@ int gzdirect(gzFile file);
 const char *gzerror(gzFile file, int *errnum);
 int gzclose(gzFile file);
 unsigned long crc32(unsigned long crc, const uint8_t *buf, unsigned len);
-typedef struct ridge_z_stream {
+int inflateInit2_(void *strm, int bits, const char *version, int size);
+int inflate(void *strm, int flush);
+int inflateEnd(void *strm);
+]]
+
+-- zlib's z_stream. It has no name: the file may be loaded twice, and a struct declared only once.
+local z_stream = ffi.typeof [[struct {
   const uint8_t *next_in; unsigned avail_in; unsigned long total_in;
   uint8_t *next_out; unsigned avail_out; unsigned long total_out;
   const char *msg; void *state; void *zalloc; void *zfree; void *opaque;
   int data_type; unsigned long adler; unsigned long reserved;
-} ridge_z_stream;
-int inflateInit2_(ridge_z_stream *strm, int bits, const char *version, int size);
-int inflate(ridge_z_stream *strm, int flush);
-int inflateEnd(ridge_z_stream *strm);
-]]
+}]]
 
 local M = {}
 
@@ -111,7 +113,7 @@ end
 ---@param damaged fun(why: string) raises
 ---@return fun(buffer: cdata, n: number): number fills, says how many bytes: 0 at the end
 function M.inflater(more, damaged)
-  local z, stream = zlib(), ffi.new 'ridge_z_stream'
+  local z, stream = zlib(), z_stream()
   if z.inflateInit2_(stream, -15, '1.2', ffi.sizeof(stream)) ~= 0 then
     blame.raise('data: zlib does not unpack', 'ENOSUP')
   end
