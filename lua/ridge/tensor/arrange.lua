@@ -127,6 +127,18 @@ local function padded(x, axis, before, behind, mode)
   return pad({ x }, { low = low, high = high, mode = mode })
 end
 
+-- Numbers one by one, or as a list; none of them is missing.
+local function listed(what, ...)
+  if type((...)) == 'table' then return options.list((...), what) end
+  local list = { ... }
+  for i = 1, select('#', ...) do
+    if list[i] == nil then
+      blame.raise(('%s: number %d of its arguments is nil'):format(what, i), 'EARG', what)
+    end
+  end
+  return list
+end
+
 docs.roll = 'roll(by, axis): elements moved along an axis, and round its end'
 --- Elements moved along an axis; what leaves it comes in at the other end.
 ---@param x Tensor
@@ -151,7 +163,7 @@ docs.tile = 'tile(counts...): repeated along its axes'
 -- >> ridge.arange(1, 2):tile(2, 3)
 function methods.tile(x, ...)
   need(x, 'tile')
-  local counts = type((...)) == 'table' and options.list((...), 'tile') or { ... }
+  local counts = listed('tile', ...)
   for i, n in ipairs(counts) do whole(n, 'tile', 'count ' .. i, 0) end
   local shape = x:size()
   while #counts < #shape do table.insert(counts, 1, 1) end
@@ -173,7 +185,7 @@ docs.flip = 'flip(axes...): backwards along these axes'
 -- >> ridge.arange(1, 4):flip(1)
 function methods.flip(x, ...)
   need(x, 'flip')
-  local axes = type((...)) == 'table' and options.list((...), 'flip') or { ... }
+  local axes = listed('flip', ...)
   local y = x
   for _, axis in ipairs(axes) do
     axis = axis_of(x, axis, 'flip')

@@ -76,6 +76,12 @@ describe('what is moved, repeated and reversed', function()
     assert.same({ 1, 2, 1, 2 }, numbers(ridge.arange(1, 2):tile(2)))
     assert.same({ 2, 2, 6 }, x:tile(2, 1, 2).shape)
     assert.same({ 0, 3 }, x:tile(0, 1).shape)
+    for _, name in ipairs { 'tile', 'flip' } do
+      local ok, e = pcall(x[name], x, nil, 2)
+      assert.same({ false, name .. ': number 1 of its arguments is nil' }, { ok, e.message })
+      ok, e = pcall(x[name], x, 1, nil, 2)
+      assert.same({ false, name .. ': number 2 of its arguments is nil' }, { ok, e.message })
+    end
     assert.same({ 6, 5, 4, 3, 2, 1 }, numbers(x:flip(1, -1)))
   end)
 
