@@ -50,13 +50,13 @@ end
 
 local layers = ridge.sweep 'gallery-layers' {
   space = { batch = opt.quick and { 1, 8 } or ridge.geom(1, 256, 4),
-    width = opt.quick and { 32, 64, 128, 256 } or ridge.geom(64, 2048), dtype = { 'f32', 'bf16' } },
+    width = opt.quick and { 32, 64, 128 } or ridge.geom(64, 2048), dtype = { 'f32', 'bf16' } },
   protocol = level, setup = setup, measure = measure,
 }
 layers:run(RUN)
 
 local steps = ridge.sweep 'gallery-steps' {
-  space = { n_out = opt.quick and ridge.range(60, 70) or ridge.range(160, 292) },
+  space = { n_out = opt.quick and ridge.range(60, 66) or ridge.range(160, 292) },
   protocol = 'quick', setup = setup, measure = measure,
 }
 steps:run(RUN)

@@ -61,7 +61,10 @@ local SMALLER = {
   { '^(ridge onnx bench .*)', '%1 --quick --no-calibrate' },
   { 'R=16..64*2 ', 'R=2,4 ' }, { '--memory 2GB', '--memory 4MB' },
   { '--kind throughput', '%0 --max 2' }, { '--seconds 5', '--seconds 0.1' },
-  { '4711', '3' }, { 'replay 17', 'replay 1' }, { 'landscape --quick', 'landscape --smoke' },
+  { '4711', '3' }, { 'replay 17', 'replay 1' },
+  { 'landscape --quick', 'landscape --smoke --layers dense,sketched --forms bits' },
+  { '^(ridge %l+ train_mlp .*)', '%1 --smoke' },
+  { '^(ridge autotune %-%-probe)', 'OMP_NUM_THREADS=1 %1' },
   { '^ridge doctor$', 'ridge doctor --seconds 0.1' },
 }
 
