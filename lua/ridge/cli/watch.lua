@@ -19,7 +19,8 @@ Anywhere else: a line each time something changed. Only reads; the sweep does no
     ridge watch runs/one                      # a run that writes event files: ridge.monitor
 
 Of a run: its step, losses, rate, memory, how busy the machine is, what is left, and its curves.
-Where its process is gone, and has told no end (monitor:close() does), that is said: status 1.]],
+Where its process is gone, and has told no end (monitor:close() does), that is said, and without
+--once the status is 1.]],
   rest = 'SWEEP|FOLDER', most = 1,
   { 'x', '', 'column across', short = 'x' },
   { 'y', '', 'column upwards', short = 'y' },
@@ -84,15 +85,17 @@ end
 local function watch_run(run, opt, terminal)
   local progress, sleep = require 'ridge.sweep.progress', require('ridge.store.clock').sleep
   local height, changed = 0, run:look()
+  local first = true
   repeat
     if terminal then
       local lines = run:screen(progress.size(1))
       io.stdout:write(height > 0 and ('\27[%dA'):format(height) or '', '\27[J',
         table.concat(lines, '\n'), '\n')
       height = #lines
-    elseif changed then
+    elseif changed or first or run.gone then
       plain.print(run:text(), '\n')
     end
+    first = false
     io.stdout:flush()
     if opt.once or run.over or run:is_still() then return 0 end
     if run.gone then return 1 end

@@ -42,7 +42,7 @@ end
 ---@param x number kept as f32
 ---@return string
 function M.scalar(tag, x)
-  return pb.bytes(1, tag) .. pb.float(2, x)
+  return pb.text(1, tag) .. pb.float(2, x)
 end
 
 --- A picture.
@@ -52,7 +52,7 @@ end
 ---@param height number
 ---@return string
 function M.image(tag, png, width, height)
-  return pb.bytes(1, tag) .. pb.bytes(4, pb.int(1, height) .. pb.int(2, width) .. pb.int(3, 4)
+  return pb.text(1, tag) .. pb.bytes(4, pb.int(1, height) .. pb.int(2, width) .. pb.int(3, 4)
     .. pb.bytes(4, png))
 end
 
@@ -61,7 +61,7 @@ end
 ---@param h table min, max, n, sum, squares, limits (upper ends of buckets), counts
 ---@return string
 function M.histogram(tag, h)
-  return pb.bytes(1, tag) .. pb.bytes(5, pb.double(1, h.min) .. pb.double(2, h.max)
+  return pb.text(1, tag) .. pb.bytes(5, pb.double(1, h.min) .. pb.double(2, h.max)
     .. pb.double(3, h.n) .. pb.double(4, h.sum) .. pb.double(5, h.squares)
     .. pb.doubles(6, h.limits) .. pb.doubles(7, h.counts))
 end
@@ -72,14 +72,14 @@ end
 local function value(x)
   if type(x) == 'number' then return pb.double(2, x) end
   if type(x) == 'boolean' then return pb.int(4, x) end
-  return pb.bytes(3, tostring(x))
+  return pb.text(3, tostring(x))
 end
 
 local TYPES = { string = 1, boolean = 2, number = 3 }
 
 -- The plugin's data is of version 0, which is not written.
 local function plugin(tag, content)
-  return pb.bytes(1, tag)
+  return pb.text(1, tag)
     .. pb.bytes(9, pb.bytes(1, pb.bytes(1, 'hparams') .. pb.bytes(2, content)))
 end
 
@@ -93,12 +93,12 @@ function M.experiment(params, metrics, at_s)
   for _, p in ipairs(params) do
     local domain = {}
     for i, x in ipairs(p.values) do domain[i] = pb.bytes(1, value(x)) end
-    parts[#parts + 1] = pb.bytes(4, pb.bytes(1, p.name)
+    parts[#parts + 1] = pb.bytes(4, pb.text(1, p.name)
       .. pb.int(4, TYPES[type(p.values[1])] or TYPES.string)
       .. pb.bytes(5, table.concat(domain)))
   end
   for _, tag in ipairs(metrics) do
-    parts[#parts + 1] = pb.bytes(5, pb.bytes(1, pb.bytes(2, tag)))
+    parts[#parts + 1] = pb.bytes(5, pb.bytes(1, pb.text(2, tag)))
   end
   return plugin('_hparams_/experiment', pb.bytes(2, table.concat(parts)))
 end
@@ -113,10 +113,10 @@ function M.session(params, group, at_s)
   for name in pairs(params) do names[#names + 1] = name end
   table.sort(names)
   for i, name in ipairs(names) do
-    parts[i] = pb.bytes(1, pb.bytes(1, name) .. pb.bytes(2, value(params[name])))
+    parts[i] = pb.bytes(1, pb.text(1, name) .. pb.bytes(2, value(params[name])))
   end
   return plugin('_hparams_/session_start_info', pb.bytes(3, table.concat(parts)
-    .. pb.bytes(4, group) .. pb.double(5, at_s)))
+    .. pb.text(4, group) .. pb.double(5, at_s)))
 end
 
 --- How a run ended.

@@ -95,6 +95,7 @@ end
 
 -- -- Histograms ---------------------------------------------------------------------------
 
+local LARGEST = 1.7976931348623157e308 -- of a double
 local LEAST, GROWTH = 1e-12, 1.1 -- the smallest bucket, and how each is larger than the one before
 
 -- The upper end of the bucket of a number: TensorBoard's own buckets.
@@ -103,7 +104,7 @@ local function limit_of(x)
   local k = math.log(math.abs(x) / LEAST) / math.log(GROWTH)
   if x > 0 then
     local limit = LEAST * GROWTH ^ (math.floor(k) + 1)
-    return x < limit and limit or limit * GROWTH
+    return math.min(x < limit and limit or limit * GROWTH, LARGEST) -- an end of its own, not inf
   end
   return -LEAST * GROWTH ^ math.floor(k)
 end
@@ -180,16 +181,21 @@ local function size_at(png, at)
   return ((a * 256 + b) * 256 + c) * 256 + d
 end
 
+-- Does it begin as a PNG file does, down to its size?
+local function is_png(bytes)
+  return bytes ~= nil and bytes:sub(1, 8) == HEAD and bytes:sub(13, 16) == 'IHDR' and #bytes >= 24
+end
+
 -- The bytes of a PNG file: of a figure, of a file by its path, or as given.
 local function png_of(picture)
   if type(picture) == 'table' and type(picture.png) == 'function' then return picture:png() end
-  if type(picture) == 'string' and picture:sub(1, 8) == HEAD then return picture end
+  if type(picture) == 'string' and is_png(picture) then return picture end
   if type(picture) == 'string' and picture:lower():find '%.png$' then
     local file, why = io.open(picture, 'rb')
     if not file then blame.raise('tensorboard:image: cannot read ' .. why, 'EIO') end
     local bytes = file:read '*a'
     file:close()
-    if bytes and bytes:sub(1, 8) == HEAD then return bytes end
+    if is_png(bytes) then return bytes end
   end
   blame.raise(('tensorboard:image: a figure, a path of a PNG file, or its bytes are expected, got '
     .. '%s'):format(blame.show(picture)), 'EARG')

@@ -5,6 +5,7 @@
 
 local bit = require 'bit'
 local ffi = require 'ffi'
+local escape = require 'ridge.profile.escape'
 
 local M = {}
 
@@ -57,13 +58,22 @@ function M.float(field, value)
   return key(field, FIXED32) .. ffi.string(as_float, 4)
 end
 
---- A field that is text, bytes, or a message.
+--- A field that is bytes, or a message.
 ---@param field number
 ---@param text string|nil
 ---@return string
 function M.bytes(field, text)
   if text == nil then return '' end
   return key(field, BYTES) .. M.varint(#text) .. text
+end
+
+--- A field that is text for people: UTF-8, whatever the bytes are, since readers refuse the whole
+--- file for a field of text that is none.
+---@param field number
+---@param text string
+---@return string
+function M.text(field, text)
+  return M.bytes(field, escape.utf8(text))
 end
 
 --- A field that is a list of doubles, packed.

@@ -196,6 +196,35 @@ describe('a run', function()
     run:close()
   end)
 
+  it('that is killed while it is watched is told as such, in a line of its own', function()
+    put('run.lua', RUN)
+    local runs = folder .. '/watched'
+    local pid = start(('%s/run.lua %s 0.02 100000'):format(folder, runs))
+    wait_for('an event file', function() return live.open(runs) end):close()
+    ffi.C.kill(pid, 19) -- SIGSTOP: it writes nothing more, and is there still
+    local log = folder .. '/watched.log'
+    os.execute(('(%s watch %s --every 0.1; echo "status $?") > %s 2>&1 &'):format(program.path,
+      runs, log))
+    local function text()
+      local file = io.open(log)
+      local all = file and file:read '*a' or ''
+      if file then file:close() end
+      return all
+    end
+    wait_for('a first line', function() return text():find 'step %d' end)
+    assert.is_nil(text():find 'is gone')
+    ffi.C.kill(pid, 9)
+    wait_for('the end of the watch', function() return text():find 'status' end)
+    assert.matches('its process is gone, and told no end\nstatus 1\n$', text())
+  end)
+
+  it('of which nothing is written yet is a line too', function()
+    os.execute(('mkdir -p %s/none'):format(folder))
+    put('none/events.out.tfevents.9999999999.of-another-program', '')
+    local text = folders.run(('./ridge watch %s/none --once'):format(folder))
+    assert.matches('/none  step 0\n$', text)
+  end)
+
   it('of a process that is gone without having ended is not alive', function()
     local w = ridge.tensorboard(folder)
     local run = live.open(folder)

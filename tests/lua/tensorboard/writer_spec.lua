@@ -130,7 +130,31 @@ describe('an event file', function()
         assert.is_true(math.abs(x - h.limits[1]) <= 0.22 * math.abs(x), x)
       end
     end
+    for _, x in ipairs { 1.7e308, 1.7976931348623157e308 } do -- no end is infinite
+      assert.is_true(tensorboard.buckets({ x }).limits[1] < math.huge, x)
+    end
   end)
+
+  it('has UTF-8 for every text, whatever it is called: readers refuse a file for one that is none',
+    function()
+      local sign = '\239\191\189' -- of what is unknown
+      local bad, good = 'a\255\237\160\128b', 'a' .. sign:rep(4) .. 'b'
+      local w = ridge.tensorboard(folder)
+      w:scalar(bad, 1):histogram(bad, { 1 }):hparams({ [bad] = bad }, bad)
+      w:experiment({ [bad] = { bad } }, { bad })
+      w:scalar('é', 2)
+      w:close()
+      local list = read.values(w.path)
+      assert.equal(good, list[1].tag)
+      assert.equal(good, list[2].tag)
+      assert.equal('é', list[#list].tag)
+      local file = assert(io.open(w.path, 'rb'))
+      local bytes = file:read '*a'
+      file:close()
+      assert.is_nil(bytes:find(bad, 1, true))
+      local _, n = bytes:gsub(good, '')
+      assert.equal(8, n)
+    end)
 
   it('holds pictures of figures, files and bytes', function()
     local figure = ridge.plot.draw('training', { { loss = 1, seconds = 1, point = 'a' },
@@ -230,6 +254,8 @@ describe('an event file', function()
     fails('at 2, which is no number', w.histogram, w, 'h', { 1, 'x' })
     fails('a figure, a path of a PNG file', w.image, w, 'i', 'x.jpg')
     fails('cannot read', w.image, w, 'i', folder .. '/none.png')
+    fails('a figure, a path of a PNG file', w.image, w, 'i', '\137PNG\r\n\26\n') -- and no more
+    fails('a figure, a path of a PNG file', w.image, w, 'i', '\137PNG\r\n\26\n' .. ('x'):rep(40))
     fails('parameter lr is', w.hparams, w, { lr = {} })
     fails('the values of lr are a list', w.experiment, w, { lr = 3 }, {})
     fails('a function is expected, got', w.together, w, 'cpu')
