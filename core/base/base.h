@@ -183,6 +183,13 @@ extern _Thread_local rg_place rg_place_now;
 /* The call that was heard last: serial of its event. */
 extern _Thread_local int64_t rg_ring_last;
 
+/* Asked where a call that is heard begins, before its time does, and where it has ended (name: NULL
+** where it begins, else of its operation), while somebody counts by operation; else NULL. */
+typedef struct rg_probe {
+  void (*at)(struct rg_probe *self, const char *name);
+} rg_probe;
+extern _Thread_local rg_probe *rg_ring_probe;
+
 /* An event as it is kept, in two cache lines; what all events of a thread share is not in it.  See
 ** rg_happening. */
 typedef struct rg_noted {

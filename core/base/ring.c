@@ -21,6 +21,7 @@
 _Thread_local uint32_t rg_ring_on;
 _Thread_local rg_place rg_place_now = { -1, NULL, NULL, -1 };
 _Thread_local int64_t rg_ring_last = -1;
+_Thread_local rg_probe *rg_ring_probe;
 
 /* -- Recording ------------------------------------------------------------------------------- */
 

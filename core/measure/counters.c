@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +38,23 @@ typedef struct counter {
   int32_t reason; /* an errno; 0: it counts */
 } counter;
 
+enum { MOST_OPERATIONS = 512 };
+
+typedef struct operation {
+  const char *name;
+  int64_t n_calls;
+  int64_t counts[RG_COUNTER_COUNT];
+} operation;
+
 struct rg_counters {
   counter of[RG_COUNTER_COUNT];
+  rg_probe probe;  /* of this thread's ring, while it counts by operation */
+  rg_probe *outer; /* who was asked before */
+  bool by_operation;
+  bool has_begun;
+  int64_t begun[RG_COUNTER_COUNT]; /* where the last call began */
+  int32_t n_operations;
+  operation operations[MOST_OPERATIONS];
 };
 
 const char *rg_counter_name(int32_t which)
@@ -131,6 +147,9 @@ rg_status rg_counters_new(rg_counters **out)
 
 void rg_counters_release(rg_counters *counters)
 {
+  if (counters != NULL && rg_ring_probe == &counters->probe) {
+    rg_ring_probe = counters->outer;
+  }
   for (int32_t i = 0; counters != NULL && i < RG_COUNTER_COUNT; i++) {
     close_all(&counters->of[i]);
   }
@@ -148,6 +167,100 @@ void rg_counters_count(rg_counters *counters, int32_t on)
       (void)ioctl(counters->of[i].file[t], what, 0);
     }
   }
+  if (counters == NULL || !counters->by_operation) {
+    return;
+  }
+  if (on != 0 && rg_ring_probe != &counters->probe) {
+    counters->outer = rg_ring_probe;
+    rg_ring_probe = &counters->probe;
+  } else if (on == 0 && rg_ring_probe == &counters->probe) {
+    rg_ring_probe = counters->outer;
+  }
+  counters->has_begun = false;
+}
+
+/* -- By operation --------------------------------------------------------------------------- */
+
+static int64_t count_of(const counter *c)
+{
+  int64_t sum = 0;
+
+  for (int32_t t = 0; t < c->n; t++) {
+    uint64_t now[3];
+
+    if (read(c->file[t], now, sizeof(now)) == (ssize_t)sizeof(now)) {
+      sum += (int64_t)now[0];
+    }
+  }
+  return sum;
+}
+
+/* NULL: there are too many. */
+static operation *operation_of(rg_counters *counters, const char *name)
+{
+  for (int32_t i = 0; i < counters->n_operations; i++) {
+    if (counters->operations[i].name == name) {
+      return &counters->operations[i];
+    }
+  }
+  if (counters->n_operations == MOST_OPERATIONS) {
+    return NULL;
+  }
+  operation *o = &counters->operations[counters->n_operations++];
+
+  o->name = name;
+  return o;
+}
+
+/* A call that another one began in, or that failed, is in nobody's counts. */
+static void probe_at(rg_probe *self, const char *name)
+{
+  rg_counters *counters = (void *)((char *)self - offsetof(rg_counters, probe));
+  operation *o = name != NULL && counters->has_begun ? operation_of(counters, name) : NULL;
+
+  for (int32_t i = 0; i < RG_COUNTER_COUNT; i++) {
+    int64_t now = counters->of[i].n > 0 ? count_of(&counters->of[i]) : 0;
+
+    if (o != NULL) {
+      o->counts[i] += now - counters->begun[i];
+    }
+    counters->begun[i] = now;
+  }
+  if (o != NULL) {
+    o->n_calls++;
+  }
+  counters->has_begun = name == NULL;
+}
+
+void rg_counters_by_operation(rg_counters *counters, int32_t on)
+{
+  if (counters != NULL) {
+    counters->probe.at = probe_at;
+    counters->by_operation = on != 0;
+  }
+}
+
+rg_status rg_counters_operation(const rg_counters *counters, int32_t which,
+                                rg_operation_counts *out)
+{
+  if (counters == NULL || out == NULL || which < 0) {
+    return rg_fail(RG_EARG, "counters: there is no operation %d", which);
+  }
+  *out = (rg_operation_counts){ .name = NULL };
+  if (which >= counters->n_operations) {
+    return RG_OK;
+  }
+  const operation *o = &counters->operations[which];
+
+  out->name = o->name;
+  out->n_calls = o->n_calls;
+  for (int32_t i = 0; i < RG_COUNTER_COUNT; i++) {
+    rg_counter all = { .value = NAN };
+
+    RG_TRY(rg_counters_read(counters, i, &all));
+    out->values[i] = isnan(all.value) ? NAN : (double)o->counts[i] / all.share;
+  }
+  return RG_OK;
 }
 
 /* What may be meant by an error of perf_event_open. */

@@ -237,6 +237,9 @@ enum { ONLY_NAMED = INT32_MAX }; /* with no event: a serial that no ring comes t
 
 int64_t rg_observe_begin(const rg_call *call, int32_t kind)
 {
+  if (rg_ring_probe != NULL) {
+    rg_ring_probe->at(rg_ring_probe, NULL);
+  }
   int64_t begun = rg_ring_begin(kind, call->device, call->op->name);
 
   if ((rg_ring_on & RG_RING_NAMED) != 0 && kind == RG_EVENT_OP) {
@@ -259,6 +262,9 @@ void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, c
   name_ends();
   if (event == NULL) {
     return;
+  }
+  if (rg_ring_probe != NULL) {
+    rg_ring_probe->at(rg_ring_probe, call->op->name);
   }
   rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
 

@@ -159,3 +159,72 @@ describe('counters', function()
     assert.matches('counters', tostring(err))
   end)
 end)
+
+describe('counters of operations', function()
+  pcall(ffi.cdef, 'void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);')
+
+  it('have what happened in their calls, and not what happened between', function()
+    local big = 2 ^ 21
+    local x = ridge.ones(4, 4)
+    local p = ridge.profile(function()
+      for _ = 1, 5 do x:exp() end
+      local at = ffi.C.mmap(nil, 8 * big, 3, 0x22, -1, 0) -- pages that nobody had, in no operation
+      local memory = ffi.cast('char *', at)
+      for i = 0, 8 * big - 1, 4096 do memory[i] = 1 end
+      ffi.C.munmap(at, 8 * big)
+      x:matmul(x)
+      x:sum()
+      x:clone()
+    end, { operation_counters = true, lines = false })
+    local by = {}
+    for _, row in ipairs(p.counters.operations) do by[row.op] = row end
+    assert.equal(5, by.exp.calls)
+    assert.equal(1, by.matmul.calls)
+    local classes = {}
+    for _, row in ipairs(p.counters.classes) do classes[row.class] = row end
+    assert.equal('products', by.matmul.class)
+    assert.equal(5, classes.elementwise.calls)
+    assert.equal(1, classes.products.ops)
+    assert.equal('sums and losses', by.sum.class)
+    assert.equal('copies and fills', by.copy.class)
+    if p.counters.page_faults then
+      assert.is_true(by.exp.page_faults >= 0)
+      -- of 4096 pages, or of 8 huge ones, none was in an operation
+      assert.is_true(by.exp.page_faults + by.matmul.page_faults < p.counters.page_faults)
+      assert.matches('class of operation', tostring(p))
+    else
+      assert.is_nil(by.exp.page_faults)
+    end
+    assert.is_nil(ridge.profile(function() x:exp() end, { counters = true }).counters.operations)
+  end)
+
+  it('of calls that fail, and of steps that do not count, are none', function()
+    local x = ridge.ones(3)
+    local p = ridge.profile(function(q)
+      for i = 1, 4 do
+        pcall(x.matmul, x, ridge.ones(4))
+        x:exp()
+        if i == 3 then x:tanh() end
+        q:step()
+      end
+    end, { operation_counters = true, wait = 2, active = 2, lines = false })
+    local by = {}
+    for _, row in ipairs(p.counters.operations) do by[row.op] = row.calls end
+    assert.equal(2, by.exp)
+    assert.equal(1, by.tanh)
+    assert.is_nil(by.matmul)
+  end)
+
+  it('of a profile within another are its own, and the outer one goes on', function()
+    local x, inner = ridge.ones(3), nil
+    local outer = ridge.profile(function()
+      x:exp()
+      inner = ridge.profile(function() x:tanh() end, { operation_counters = true, lines = false })
+      x:exp()
+    end, { operation_counters = true, lines = false })
+    assert.equal('tanh', inner.counters.operations[1].op)
+    assert.equal(1, #inner.counters.operations)
+    assert.equal('exp', outer.counters.operations[1].op)
+    assert.equal(2, outer.counters.operations[1].calls)
+  end)
+end)

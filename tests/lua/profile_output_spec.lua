@@ -35,7 +35,7 @@ local function fixture(name)
   return canonical.decode(text)
 end
 
-local TRACE = fixture 'trace.schema.json'
+local TRACE, SPEEDSCOPE = fixture 'trace.schema.json', fixture 'speedscope.schema.json'
 
 -- Every event of Chrome's format has what its phase needs; returns them by phase.
 local function checked(text)
@@ -176,7 +176,14 @@ describe('stacks', function()
   it('of speedscope are its format', function()
     local p = training()
     local file = canonical.decode(file_of(function(path) p:speedscope(path) end))
-    assert.equal('https://www.speedscope.app/file-format-schema.json', file['$schema'])
+    assert.is_nil(json_schema.against(SPEEDSCOPE, file))
+    assert.is_true(file.activeProfileIndex < #file.profiles)
+    file.profiles[1].unit = 'hours'
+    assert.matches('none of nanoseconds', json_schema.against(SPEEDSCOPE, file))
+    file.profiles[1].unit = 'nanoseconds'
+    local empty = ridge.profile(function() end, { lines = false })
+    assert.is_nil(json_schema.against(SPEEDSCOPE,
+      canonical.decode(file_of(function(path) empty:speedscope(path) end))))
     local profile, frames = file.profiles[1], file.shared.frames
     assert.equal('sampled', profile.type)
     assert.equal('nanoseconds', profile.unit)

@@ -36,6 +36,7 @@ Exit status: the recipe's; 1 when a file could not be written.]],
     choices = { 'stored', 'measured', 'none' } },
   { 'bytes', 48 * 2 ^ 20, 'room for events', integer = true, min = 2 ^ 10, max = 2 ^ 26 },
   { 'counters', false, 'count cycles, instructions, misses, where the machine lets that be done' },
+  { 'classes', false, 'the same for each class of operation, which costs time' },
   { 'memory', false, 'note each block of memory that is taken, given back' },
   { 'trace', '', 'JSON file for Perfetto or chrome://tracing', writes = 'file' },
   { 'flame', '', 'SVG file with a flame graph', writes = 'file' },
@@ -53,7 +54,8 @@ local function run(found, own, opt)
   return require('ridge.cli.recipe').within(found, own, function(f)
     return require('ridge.profile').profile(f, { sort = opt.sort, rows = opt.rows,
       threshold = opt.threshold, top = opt.top, roof = opt.roof, bytes = opt.bytes,
-      memory = opt.memory, counters = opt.counters })
+      memory = opt.memory, counters = opt.counters,
+      operation_counters = opt.classes })
   end)
 end
 

@@ -140,6 +140,8 @@ local OPTIONS = {
   lines = { 'boolean', default = true, doc = 'sample lines of Lua' },
   counters = { 'boolean', default = false,
     doc = 'count cycles, instructions, misses, where the machine lets them be counted' },
+  operation_counters = { 'boolean', default = false,
+    doc = 'and for each operation: a call then takes some microseconds more' },
 }
 
 -- Options stand behind f alone, as a table of names.
@@ -201,6 +203,9 @@ local function fill(p, found, taken)
   p.full, p.dropped, p.graphs = found.facts.dropped > 0, found.facts.dropped, found.facts.graphs
   p.recording = nil
   sums.fill(p, found.copy, found.windows, taken)
+  if p.counters and p.counters.operations then
+    p.counters.classes = require('ridge.profile.counters').classes(p)
+  end
   sums.sort(p.operations, p.options.sort)
   sums.sort(p.layers, p.options.sort)
   sums.sort(p.calls, p.options.sort)
@@ -228,7 +233,7 @@ end
 ---@param f function
 ---@param ... any its arguments; or a table with names alone: sort = 'time', rows =, threshold =
 ---  0.2, top = 3, roof = 'stored', wait = 0, warmup = 0, active =, repeats = 1, num_steps =,
----  memory = false, bytes = 48 MB, lines = true, counters = false
+---  memory = false, bytes = 48 MB, lines = true, counters = false, operation_counters = false
 ---@return table profile ns (all of it), operations { op, path, device, calls, ns, self_ns, share,
 ---  flops, bytes, gflops, gbps, device_ns }, op_ns, device_ns (nil where only the CPU worked),
 ---  calls (the same by shapes, module, plan and step too), steps (those of plans, in their order),
@@ -238,7 +243,8 @@ end
 ---  events are missing, and ns is the time of the others), dropped (how many), graphs, lines {
 ---  line, share }, states (shares), samples, between (where the time between operations went: rows
 ---  { name: function and line, state, ns, share, samples }), counters { cycles, instructions,
----  cache_misses, branch_misses, page_faults, context_switches, migrations, ipc, shares },
+---  cache_misses, branch_misses, page_faults, context_switches, migrations, ipc, shares;
+---  operations and classes, with operation_counters: rows with the same by operation, by class },
 ---  unavailable (by name, why: counters, 'cupti', 'lua'), notes, failed; tostring shows it as text.
 ---  p:bottlenecks(), p:table(), p:trace(path), p:flame(path), p:folded(), p:speedscope(path),
 ---  p:plot()

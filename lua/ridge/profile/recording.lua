@@ -117,7 +117,8 @@ end
 
 --- It begins now.
 function Recording:begin()
-  if self.opt.counters then self.counters = counters.new() end
+  local by_operation = self.opt.operation_counters
+  if self.opt.counters or by_operation then self.counters = counters.new(by_operation) end
   enter_phase(self)
 end
 
