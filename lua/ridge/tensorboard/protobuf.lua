@@ -5,7 +5,7 @@
 
 local bit = require 'bit'
 local ffi = require 'ffi'
-local escape = require 'ridge.profile.escape'
+local utf8 = require 'ridge.utf8'
 
 local M = {}
 
@@ -73,7 +73,7 @@ end
 ---@param text string
 ---@return string
 function M.text(field, text)
-  return M.bytes(field, escape.utf8(text))
+  return M.bytes(field, utf8.clean(text))
 end
 
 --- A field that is a list of doubles, packed.
