@@ -1,0 +1,84 @@
+-- SPDX-License-Identifier: MIT
+-- The tree of a profile on made-up events, whose times are known to the nanosecond.
+
+local ffi = require 'ffi'
+require 'ridge'
+local sums = require 'ridge.profile.sums'
+
+-- Events { name, from, to, module =, parent = (its place), kind = 'op' }; to nil: it failed.
+local function profile(list, windows)
+  local events = {}
+  local copy = { n = #list, events = ffi.new('rg_happening[?]', #list) }
+  for i, e in ipairs(list) do
+    events[i] = { name = e[1], kind = e.kind or 'op', module = e.module, shapes = '', path = '',
+      parent = e.parent and e.parent - 1 or -1, serial = i - 1, begin_ns = e[2], end_ns = e[3],
+      from_ns = e[2], to_ns = e[3], flops = 0, bytes = 0, device = 'cpu', stream = 0, step = -1,
+      n_threads = 1, live_bytes = 0 }
+    copy.events[i - 1].begin_ns, copy.events[i - 1].end_ns = e[2], e[3] or -1
+  end
+  function copy.each()
+    local i = 0
+    return function()
+      i = i + 1
+      return events[i], i - 1
+    end
+  end
+  windows = windows or { { from = 0, to = 1000, first = 0, behind = #list } }
+  local ns = 0
+  for _, window in ipairs(windows) do ns = ns + window.to - window.from end
+  local p = sums.fill({ ns = ns }, copy, windows)
+  p.layer, p.section = {}, {}
+  local all = 0
+  for _, each in ipairs(p.layers) do p.layer[each.name], all = each, all + each.self_ns end
+  for _, each in ipairs(p.sections) do p.section[each.name] = each end
+  assert.equal(ns, all) -- own times are all of the time, always
+  return p
+end
+
+describe('time of a backward pass', function()
+  it('before a call is that of the module whose gradient it is', function()
+    local p = profile { { 'backward', 100, 300, kind = 'range' },
+      { 'matmul', 130, 150, module = 'a', parent = 1 },
+      { 'sum', 170, 190, module = 'b', parent = 1 },
+      { 'exp', 195, 200, module = 'b', parent = 1 } }
+    assert.equal(20 + 30, p.layer.a.self_ns)
+    assert.equal(20 + 5 + 20 + 5, p.layer.b.self_ns)
+    assert.equal(100, p.layer['(backward)'].self_ns) -- behind the last call
+    assert.equal(800, p.layer['(outside)'].self_ns)
+    assert.same({ 20, 25 }, { p.layer.a.backward_ns, p.layer.b.backward_ns })
+    assert.same({ 0, 0 }, { p.layer.a.forward_ns, p.layer.b.forward_ns })
+    assert.equal(200, p.section.backward.ns)
+    assert.equal(45, p.op_ns)
+  end)
+
+  it('of a call in no module stays the pass\'s, and in another section is nobody\'s but its own',
+    function()
+      local p = profile { { 'backward', 100, 200, kind = 'range' }, { 'sum', 150, 160, parent = 1 },
+        { 'other', 300, 400, kind = 'range' }, { 'exp', 350, 360, module = 'a', parent = 3 } }
+      assert.equal(100, p.layer['(backward)'].self_ns)
+      assert.equal(10, p.layer.a.self_ns)
+      assert.equal(90, p.layer['(other)'].self_ns)
+    end)
+end)
+
+describe('time of a section', function()
+  it('that lies in two windows is what lies in them', function()
+    local p = profile({ { 'long', 50, 450, kind = 'range' }, { 'exp', 60, 80, parent = 1 },
+      { 'tanh', 310, 340, parent = 1 } },
+      { { from = 0, to = 100, first = 0, behind = 2 },
+        { from = 300, to = 400, first = 2, behind = 3 } })
+    assert.equal(50 + 100, p.section.long.ns)
+    assert.equal(150, p.layer['(long)'].self_ns)
+    assert.equal(50, p.layer['(outside)'].self_ns)
+  end)
+
+  it('in itself is counted once, and one that did not end has what it held', function()
+    local p = profile { { 's', 100, 400, kind = 'range' }, { 's', 150, 250, kind = 'range',
+      parent = 1 }, { 'exp', 160, 170, parent = 2 }, { 'open', 500, nil, kind = 'range' },
+      { 'exp', 510, 540, parent = 4 } }
+    assert.same({ 300, 2 }, { p.section.s.ns, p.section.s.calls })
+    assert.equal(30, p.section.open.ns)
+    assert.equal(2, p.operations[1].calls)
+    assert.equal(40, p.operations[1].self_ns)
+  end)
+end)
