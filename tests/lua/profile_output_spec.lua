@@ -134,6 +134,22 @@ describe('a trace', function()
     assert.is_true(pairs_of['linear matmul'])
   end)
 
+  it('has memory where blocks are taken and given back, in no call too', function()
+    local most = 0
+    local p = ridge.profile(function()
+      local x = ridge.empty(2 ^ 20) -- no operation: nothing is written to it
+      x:release()
+    end, { memory = true, lines = false })
+    assert.equal(0, #p.operations)
+    local before
+    for _, e in ipairs(checked(file_of(function(path) p:trace(path) end)).C) do
+      before = before or e.args.bytes - 4 * 2 ^ 20
+      most = math.max(most, e.args.bytes)
+    end
+    assert.is_truthy(before)
+    assert.is_true(most - before >= 4 * 2 ^ 20)
+  end)
+
   it('of a schedule has what was measured only, and its first moment is 0', function()
     local x = ridge.randn(8)
     local p = ridge.profile(function() x:exp() end, { num_steps = 9, wait = 2, warmup = 2,
@@ -170,6 +186,10 @@ describe('stacks', function()
       sum, n = sum + ns, n + 1
     end
     assert.is_true(math.abs(sum / p.ns - 1) < 0.001 and n > 5)
+    local one = ridge.profile(function(q)
+      q:section('a;b\nc', function() ridge.ones(9):exp() end)
+    end, { lines = false })
+    assert.matches('\nall;a_b_c;exp %d+\n', one:folded())
     assert.equal(p:folded(), file_of(function(path) p:folded(path) end))
   end)
 

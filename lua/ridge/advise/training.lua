@@ -152,14 +152,12 @@ function M.loss_scale(run)
     end
     return no(measured, s.scaler and 'the scale fits' or 'it needs no scale')
   end
-  if scale <= 1 and not s.scaler then
-    return say.first(applies(measured, 'without a scale: it is not of that', 'anomaly',
-      'smaller_rate'))
-  end
-  local fits = fitting_scale(run, scale)
+  local is_scaled = scale > 1 or s.scaler ~= nil
+  local fits = is_scaled and fitting_scale(run, scale)
   if not fits then
-    return say.first(applies(measured, 'at no scale are they finite: it is not of that', 'anomaly',
-      'smaller_rate'))
+    local cause, cures = finite.cause(s, {})
+    return say.first(applies(measured, ('%s: it is not of that; %s'):format(is_scaled
+      and 'at no scale are they finite' or 'without a scale', cause), unpack(cures)))
   end
   return say.first(applies(('%s; at %g they are finite'):format(measured, fits),
     'it overflows: a smaller scale, not a larger one', 'smaller_scale'))

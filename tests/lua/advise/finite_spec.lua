@@ -98,6 +98,17 @@ describe('advice on losses that are not finite', function()
     assert.equal('clean_batch', cures[1])
   end)
 
+  it('finds the cause of gradients that are not finite where no losses are known', function()
+    local x = data(16)
+    x:narrow(1, 2, 1):fill_(0 / 0)
+    local a = ridge.advise(nn.Linear(8, 2, { seed = 1 }), x, { seconds = 0.3, roof = 'none',
+      target = ridge.zeros(16, { dtype = 'i64' }) })
+    local first = a.findings[1]
+    assert.equal('loss_scale', first.name)
+    assert.matches('without a scale: it is not of that; .- 8 values are not either', first.why)
+    assert.matches('replace what is not finite', first.try[1].what)
+  end)
+
   it('leaves the loader where it was', function()
     local x, y = data(64)
     local loader = ridge.data.Loader({ x, y }, { batch = 16, shuffle = true, seed = 3 })
