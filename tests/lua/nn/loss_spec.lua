@@ -22,6 +22,13 @@ describe('cross entropy', function()
     assert.near(math.log(3), each[2], 1e-6)
   end)
 
+  it('is of whole tiles of classes, and of one more', function()
+    for _, n in ipairs { 511, 512, 513, 1024 } do
+      assert.near(math.log(n), nn.cross_entropy(ridge.zeros(2, n), classes { n - 1, 0 }):item(),
+        1e-5)
+    end
+  end)
+
   it('spreads what smoothing says, weighs classes and leaves rows out', function()
     local smooth = nn.cross_entropy(x, classes { 2, 0 }, { smoothing = 0.3, reduction = 'none' })
     assert.near(0.7 * first + 0.1 * (3 * (first + 3) - 6), smooth:tolist()[1], 1e-5)

@@ -86,6 +86,16 @@ describe('making tensors', function()
     assert.is_true(ridge.rand(7, { generator = g }):equal(ridge.rand(7, { generator = h })))
   end)
 
+  it('takes normal numbers in pairs, and two for each of f64', function()
+    for n = 1, 6 do
+      for dtype, each in pairs { f32 = 1, f64 = 2, bf16 = 1 } do
+        local g = ridge.generator(9)
+        ridge.randn(n, { generator = g, dtype = dtype })
+        assert.equal(2 * each * math.ceil(n / 2), g:offset())
+      end
+    end
+  end)
+
   it('begins a stream anew with another seed', function()
     local g = ridge.generator(9)
     ridge.rand(7, { generator = g })
