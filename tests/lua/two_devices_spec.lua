@@ -21,6 +21,16 @@ local function local_of(f, name)
 end
 
 describe('two devices', function()
+  case('are told with their memory in MB', function()
+    local x = ridge.zeros(3 * 2 ^ 18, { device = 'sim:0' }) -- 3 MB
+    local s, stats = ridge.memory.system(), ridge.memory.stats 'sim:0'
+    assert.is_true(x.bytes == 3 * 2 ^ 20 and s.gpu_allocated_mb >= 3)
+    assert.equal(stats.live / 2 ^ 20, s.gpu_allocated_mb)
+    assert.equal(stats.live / 2 ^ 20, s.gpu_memory_mb)
+    assert.equal(stats.reserved / 2 ^ 20, s.gpu_reserved_mb)
+    assert.is_true(s.gpu_free_mb > 0)
+  end)
+
   -- Memory that is dead goes when a GPU is half full: what full is, is its own size. Filling one to
   -- see that would take minutes.
   case('are collected for by the memory that each has', function()

@@ -151,6 +151,21 @@ describe('a program that is timed from outside', function()
     assert.equal(1, child.results().n)
   end)
 
+  it('has its results in files that are gone when they are read', function()
+    local names, tmpname = {}, os.tmpname
+    os.tmpname = function() -- luacheck: ignore 122
+      names[#names + 1] = tmpname()
+      return names[#names]
+    end
+    local ok, found = pcall(start(1000).results)
+    os.tmpname = tmpname -- luacheck: ignore 122
+    assert(ok, found)
+    assert.equal(1, found.n)
+    assert.equal(1, #names)
+    assert.is_nil(io.open(names[1]))
+    assert.is_nil(io.open(names[1] .. '.results'))
+  end)
+
   it('that was killed is told of', function()
     local child = start(1000)
     child.process:kill(9)

@@ -33,6 +33,13 @@ local function put(path, bytes)
 end
 
 describe('an event file that grows', function()
+  it('that cannot be read is an error with its reason', function()
+    local ok, err = pcall(read.open, folder .. '/none')
+    assert.is_false(ok)
+    assert.equal('EIO', err.code)
+    assert.equal('watch: cannot read ' .. folder .. '/none: No such file or directory', err.message)
+  end)
+
   it('is read as far as whole records go, and then on', function()
     local w = ridge.tensorboard(folder)
     w:scalar('a', 1.5, -3, 100):scalar('b', 2, 2 ^ 40, 200):histogram('h', { 1, 2 }, 7)
