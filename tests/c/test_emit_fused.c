@@ -117,6 +117,33 @@ static void test_gaps(void)
   }
 }
 
+/* A link of an activation's gradient takes each activation that there is, and no other number. */
+static void test_activations(void)
+{
+  rg_tensor *const in[2] = { numbers(10, false), numbers(100, false) };
+
+  for (int32_t act = -1; act <= RG_ACT_COUNT + 1; act++) {
+    rg_tensor *y[RG_MAX_OUT] = { NULL };
+    rg_fused_args args;
+    rg_plan *plan = NULL;
+    const rg_call call = chain((const rg_tensor *const[]){ in[0], in[1] }, &args);
+
+    args.links.at[1].id = RG_OP_ACT_BACK;
+    args.links.at[1].act = act;
+    must(rg_capture_begin());
+    is_status(rg_emit_fused(&call, y), act > RG_ACT_NONE && act < RG_ACT_COUNT ? RG_OK : RG_EARG,
+              "an activation, or none");
+    ok(y[0] != NULL || strstr(rg_error_message(), "has no such activation") != NULL,
+       rg_error_message());
+    must(rg_capture_end(&plan));
+    rg_plan_release(plan);
+    rg_tensor_release(y[0]);
+    rg_tensor_release(y[1]);
+  }
+  rg_tensor_release(in[0]);
+  rg_tensor_release(in[1]);
+}
+
 /* Where memory ends what was given is what it was, and nothing else is left. */
 static void test_memory(void)
 {
@@ -154,6 +181,7 @@ static void test_memory(void)
 int main(void)
 {
   test_gaps();
+  test_activations();
   test_memory();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   return done();

@@ -50,6 +50,30 @@ describe('a measured path', function()
     assert.equal(1, #backend.choices())
   end)
 
+  it('is left by plans of before once the process is deterministic', function()
+    local x, w = ridge.randn(64, 2000), ridge.randn(2000, 96)
+    local function f() return x:matmul(w) end
+    local modes, one = C.rg_device_modes_now(), require('ffi').new 'rg_choice'
+    ridge.autotune(f)
+    assert(C.rg_choice_at(0, one) == 0)
+    modes.deterministic = 1
+    local wanted = f()
+    modes.deterministic = 0
+    local others = 0
+    for path = 1, 3 do
+      one.path = path
+      assert(C.rg_choice_put(one) == 0)
+      local plan = ridge.graph(f):plan()
+      others = others + (plan():equal(wanted) and 0 or 1)
+      modes.deterministic = 1
+      local ok, y = pcall(plan)
+      modes.deterministic = 0
+      assert(ok, y)
+      assert.is_true(y:equal(wanted))
+    end
+    assert.is_true(others > 0) -- whose bits tell them apart
+  end)
+
   it('is told apart by each size, type, layout, number of threads and what follows', function()
     local a, b = ridge.randn(20, 48), ridge.randn(48, 33)
     local layer = net()
