@@ -86,6 +86,23 @@ static void test_far(rg_status (*call)(const rg_tensor *x, rg_tensor **out), int
   rg_tensor_release(x);
 }
 
+/* Rows of one byte each, one after the other: nothing of them is handed out. */
+static void test_take(void)
+{
+  rg_tensor *x = vector(RG_U8, 2);
+  rg_tensor *rows = vector(RG_I64, (int64_t)1 << 31);
+  rg_tensor *y = NULL;
+  double begin;
+  pthread_t thread = press_soon(&begin);
+
+  is_status(rg_take(x, rows, &y), RG_EINTR, "rows");
+  press_end(thread);
+  ok(y == NULL, "no rows");
+  rg_tensor_release(y);
+  rg_tensor_release(rows);
+  rg_tensor_release(x);
+}
+
 /* -- A batch of images ------------------------------------------------------------------------- */
 
 static rg_tensor *images(int64_t n, int64_t c, int64_t size)
@@ -462,6 +479,7 @@ int main(void)
   test_far(least, RG_I64, "argmin");
   test_far(loss, RG_F32, "cross entropy of many classes");
   test_far(weighted_loss, RG_F64, "the sum of many weights");
+  test_take();
   test_conv((conv_case){ "a convolution", 0, 64, 32, 7, false, 0 });
   test_conv((conv_case){ "its gradient", 1, 64, 32, 7, false, 0 });
   test_conv((conv_case){ "the gradient of its weight", 2, 64, 32, 7, false, 0 });

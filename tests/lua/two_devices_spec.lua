@@ -104,4 +104,33 @@ describe('two devices', function()
       assert.equal(i == 1 and 1 or 0, did.limits, n)
     end
   end)
+
+  case('are summed over, wherever each lies', function()
+    local a, b = ridge.ones(5, { device = 'sim:0' }), ridge.full(2, 5, { device = 'sim:1' })
+    local c = ridge.full(4, 5)
+    ridge.all_reduce_ { a, b, c }
+    for device, x in pairs { ['sim:0'] = a, ['sim:1'] = b, cpu = c } do
+      assert.equal(device, x.device)
+      assert.same({ 7, 7, 7, 7, 7 }, x:to('cpu'):tolist())
+    end
+    ridge.all_reduce_({ b, a }, { mean = true })
+    assert.same({ 7, 7, 7, 7, 7 }, a:to('cpu'):tolist())
+  end)
+
+  -- A mirror is in the graph of gradients where what it is of is, while one is made.
+  case('have mirrors that ask for gradients as what they are of does', function()
+    local C, ref = require 'ridge.ffi.lib', require 'ridge.ffi.ref'
+    local call, dtype = require 'ridge.ffi.call', require 'ridge.tensor.dtype'
+    local function mirror(x)
+      call.run('mirror', C.rg_mirror, x._t, dtype.device('sim:0', 'mirror'), ref.slot)
+      return ref.wrap(ref.slot[0])
+    end
+    local leaf = ridge.ones(3):requires_grad_()
+    assert.is_true(mirror(leaf).requires_grad)
+    assert.is_false(ridge.no_grad(mirror, leaf).requires_grad)
+    assert.is_false(mirror(ridge.ones(3)).requires_grad)
+    assert.is_false(mirror(ridge.ones(3):to 'i64').requires_grad)
+    mirror(leaf):mul(2):sum():backward()
+    assert.same({ 2, 2, 2 }, leaf.grad:tolist())
+  end)
 end)
