@@ -129,7 +129,7 @@ static void test_activations(void)
     const rg_call call = chain((const rg_tensor *const[]){ in[0], in[1] }, &args);
 
     args.links.at[1].id = RG_OP_ACT_BACK;
-    args.links.at[1].act = act;
+    args.links.at[1].act = (int8_t)act;
     must(rg_capture_begin());
     is_status(rg_emit_fused(&call, y), act > RG_ACT_NONE && act < RG_ACT_COUNT ? RG_OK : RG_EARG,
               "an activation, or none");
