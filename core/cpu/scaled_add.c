@@ -3,6 +3,7 @@
 ** Sums of bytes with scales on the CPU, a tile at a time: in f32, and bytes again.
 */
 #include "cpu/cpu.h"
+#include "cpu/gemm_i8.h"
 #include "op/scaled_add.h"
 
 typedef struct work {
@@ -27,6 +28,7 @@ static bool some_tiles(void *context, int64_t begin, int64_t end)
   const work *w = context;
   rg_loop *add = rg_simd()->binary->loop[0][RG_LANE_F32][RG_FORM_RUN_RUN];
   bool is_bytes = w->dtype[0] == RG_I8 || w->dtype[0] == RG_U8;
+  const rg_i8_end *bytes = rg_i8_end_now();
   _Alignas(64) float a[RG_TILE], b[RG_TILE];
   rg_tile room;
 
@@ -45,9 +47,10 @@ static bool some_tiles(void *context, int64_t begin, int64_t end)
       add(sum, sum, b, n);
     }
     rg_activate(w->act, RG_LANE_F32, sum, n);
-    if (is_bytes) {
-      rg_simd()->quantize->to[rg_lane_of(w->dtype[0])](y, a, w->scale[0], &w->zero[0], 0,
-                                                       w->dtype[0] == RG_I8 ? -128.0f : 0.0f, n);
+    if (w->dtype[0] == RG_I8) {
+      bytes->to_i8(y, a, n, *w->scale[0], w->zero[0]);
+    } else if (is_bytes) {
+      bytes->to_u8(y, a, n, *w->scale[0], w->zero[0]);
     }
     rg_tile_close(&w->walk, 0, at, n, w->dtype[0], &room, y);
   }

@@ -6,12 +6,13 @@
 ** order are brought into this one first.  What several results of a row of the image see overlaps:
 ** where a tile may read it so, it reads images in their place, with their padding around them ("own
 ** bytes in place"); else (groups, dilated columns, channels that do not come in fours) rows are
-** gathered, a block that stays in L2 at a time.
+** gathered, a block that stays in L2 at a time.  Where each channel has a kernel of its own there is
+** no product (scaled_depth.c).
 */
 #include <string.h>
 
 #include "cpu/cpu.h"
-#include "cpu/gemm_i8.h"
+#include "cpu/scaled_depth.h"
 #include "op/conv.h"
 
 /* A tensor in the order batch, rows, columns, channels without gaps, or a copy of it that is. */
@@ -351,22 +352,51 @@ static void describe(work *w, const rg_call *call)
   }
 }
 
+/* Each channel by itself. */
+static rg_status run_depth(work *w, const rg_call *call)
+{
+  const rg_scaled_depth d = { .s = w->s,
+                              .o = w->o,
+                              .p = &w->product,
+                              .x = w->x.data,
+                              .is_signed = w->flip != 0,
+                              .zero = w->flip != 0 ? (int8_t)w->empty : w->empty,
+                              .w = (int16_t *)(void *)w->padded };
+
+  return rg_scaled_depth_run(&d, call->in[1]);
+}
+
+static rg_status run_as(work *w, const rg_call *call, bool depth, bool in_place)
+{
+  return depth      ? run_depth(w, call)
+         : in_place ? run_in_place(w, call->in[1])
+                    : run_gathered(w, call->in[1], w->padded);
+}
+
 static rg_status run(work *w, const rg_call *call, rg_frame *frame)
 {
+  bool depth = rg_scaled_depth_takes(&w->s);
+
+  if (depth) { /* one group of columns, for what follows the sums */
+    w->s.groups = 1;
+    w->of = w->product.n = w->s.o;
+  }
   int64_t bytes_n = 2 * w->s.groups * rg_round_up(w->of, RG_PANEL) * (int64_t)sizeof(float);
   bool in_place = is_in_place(w);
+  int64_t bytes = depth      ? rg_scaled_depth_room(&w->s)
+                  : in_place ? padded_bytes(w)
+                             : rg_i8_room(&w->product);
 
-  RG_TRY(rg_block_alloc(RG_CPU, bytes_n + (in_place ? padded_bytes(w) : rg_i8_room(&w->product)),
-                        &w->room));
+  RG_TRY(rg_block_alloc(RG_CPU, bytes_n + bytes, &w->room));
   w->numbers = w->room.data;
   RG_TRY(gather_numbers(w, call));
   if (w->x.block.data != NULL) {
     RG_TRY(rg_cpu_convert(&w->x.copy, &w->x.view));
   }
-  frame->path = rg_i8_kernels_now()->path;
+  frame->path = depth ? "own:depth" : rg_i8_kernels_now()->path;
   w->padded = (uint8_t *)w->room.data + bytes_n;
   w->product.y = w->y.data;
-  RG_TRY(in_place ? run_in_place(w, call->in[1]) : run_gathered(w, call->in[1], w->padded));
+  RG_TRY(run_as(w, call, depth, in_place));
   return w->y.block.data != NULL ? rg_cpu_convert(&w->y.view, &w->y.copy) : RG_OK;
 }
 

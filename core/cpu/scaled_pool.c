@@ -90,16 +90,37 @@ static void add_run(const work *w, int32_t *sum, const uint8_t *x, int64_t n)
   }
 }
 
-/* Sums are whole, and a mean of bytes is a byte: nothing saturates. */
-static uint8_t mean(const work *w, int64_t sum, int64_t there, int64_t count)
+/* Means of n sums.  A quotient in f32 is rounded once, and nearer to it than the next tie as long as
+** there are fewer than 2^14 elements; for more it is one in f64.  A mean of bytes is a byte. */
+static void to_means(const work *w, const int32_t *sum, int64_t n, int64_t there, int64_t count,
+                     uint8_t *to)
 {
-  sum += (count - there) * w->zero;
-  return (uint8_t)(int32_t)rint((double)sum / (double)count);
+  enum { FEW = 1 << 14 };
+  const float last_place = 12582912.0f; /* adding it rounds to whole numbers, ties to even */
+  int32_t more = (int32_t)(count - there) * w->zero;
+
+  if (count < FEW) {
+    float by = (float)count;
+
+    for (int64_t i = 0; i < n; i++) {
+      float v = (float)(sum[i] + more) / by;
+
+      v = (v + last_place) - last_place;
+      to[i] = (uint8_t)(int32_t)v;
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) {
+    double v = ((double)sum[i] + (double)(count - there) * w->zero) / (double)count;
+
+    to[i] = (uint8_t)(int32_t)rint(v);
+  }
 }
 
 static void avg_row(const work *w, const uint8_t *plane, int64_t i, int32_t *row, uint8_t *to)
 {
   int64_t wide = w->x[1] * w->run;
+  int32_t *sum = row + wide;
   int64_t rows[2], first, last;
 
   sees(w, 0, i, &rows[0], &rows[1]);
@@ -107,19 +128,20 @@ static void avg_row(const work *w, const uint8_t *plane, int64_t i, int32_t *row
   for (int64_t r = rows[0]; r < rows[1]; r++) {
     add_run(w, row, plane + r * wide, wide);
   }
-  for (int64_t j = 0; j < w->y[1]; j++) {
+  for (int64_t j = 0; j < w->y[1]; j++, to += w->run) {
     sees(w, 1, j, &first, &last);
     int64_t there = (rows[1] - rows[0]) * (last - first);
-    int64_t count = w->o->skip_pad != 0 ? there : w->o->size[0] * w->o->size[1];
 
-    for (int64_t c = 0; c < w->run; c++) {
-      int64_t sum = 0;
+    memcpy(sum, row + first * w->run, (size_t)w->run * sizeof(*sum));
+    for (int64_t q = first + 1; q < last; q++) {
+      const int32_t *next = row + q * w->run;
 
-      for (int64_t q = first; q < last; q++) {
-        sum += row[q * w->run + c];
+      for (int64_t c = 0; c < w->run; c++) {
+        sum[c] += next[c];
       }
-      *to++ = mean(w, sum, there, count);
     }
+    to_means(w, sum, w->run, there, w->o->skip_pad != 0 ? there : w->o->size[0] * w->o->size[1],
+             to);
   }
 }
 
@@ -175,7 +197,7 @@ static rg_status run(work *w, const rg_tensor *from, rg_tensor *to)
   rg_block room = { 0 };
   rg_status status = RG_OK;
 
-  w->room_bytes = rg_round_up(w->x[1] * w->run * (w->average ? 4 : 1), 64);
+  w->room_bytes = rg_round_up((w->x[1] + 1) * w->run * (w->average ? 4 : 1), 64);
   RG_TRY(rg_block_alloc(RG_CPU, bytes_x + bytes_y + w->n_threads * w->room_bytes, &room));
   rg_tensor x = whole(from, room.data);
   rg_tensor y = whole(to, (char *)room.data + bytes_x);

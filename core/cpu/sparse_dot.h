@@ -17,6 +17,8 @@ typedef void rg_sparse_dot(int64_t n, const int32_t *column, const float *values
 typedef struct rg_sparse_kernels {
   rg_sparse_dot *one[RG_SPARSE_ROWS + 1]; /* by rows of x */
   rg_sparse_dot *block[RG_SPARSE_ROWS + 1];
+  /* the sums of single values for 16 rows of x, whose elements are in x[column][row]: ldx is 16 */
+  rg_sparse_dot *across;
   /* is each of n columns at least 0 and below k? */
   int (*inside)(const int32_t *column, int64_t n, int32_t k);
 } rg_sparse_kernels;

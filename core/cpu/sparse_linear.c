@@ -3,7 +3,9 @@
 ** Products with weights most of which are 0 on the CPU.
 **
 ** Columns are looked at before they are read by: what lies outside is an error and no memory of
-** somebody else.  Up to four rows of x are multiplied at a time; threads share the rows of w.
+** somebody else.  Up to four rows of x are multiplied at a time; of single values more of them are
+** brought side by side, sixteen at a time, so that a value meets as many.  Threads share the rows of
+** w.
 */
 #include <string.h>
 
@@ -38,6 +40,7 @@ typedef struct work {
   int32_t act, dtype;
   /* all without gaps */
   const float *x;
+  float *across; /* or, where it is not NULL, x[row / 16][column][row % 16] */
   const int32_t *offset, *column;
   const float *values;
   float *bias; /* or NULL */
@@ -61,14 +64,36 @@ static const void *whole(const rg_tensor *x, char **room)
   return to;
 }
 
+static bool goes_across(const work *w)
+{
+  return w->block == 1 && w->m > RG_SPARSE_ROWS;
+}
+
 static int64_t room_for(const rg_call *call, const work *w)
 {
   int64_t bytes = rg_round_up(w->m * w->k * 4, 64) + rg_round_up(w->rows * w->block * 4, 64);
+
+  if (goes_across(w)) {
+    bytes += rg_round_up(w->m, RG_SPARSE_BLOCK) * w->k * 4;
+  }
 
   for (int32_t i = 1; i <= 3; i++) {
     bytes += rg_is_contiguous(call->in[i]) ? 0 : rg_round_up(rg_tensor_bytes(call->in[i]), 64);
   }
   return bytes;
+}
+
+/* Sixteen rows of x side by side; behind the last one zeros. */
+static void turn_x(const work *w)
+{
+  memset(w->across, 0, (size_t)(rg_round_up(w->m, RG_SPARSE_BLOCK) * w->k) * sizeof(float));
+  for (int64_t i = 0; i < w->m; i++) {
+    float *to = w->across + i / RG_SPARSE_BLOCK * RG_SPARSE_BLOCK * w->k + i % RG_SPARSE_BLOCK;
+
+    for (int64_t l = 0; l < w->k; l++) {
+      to[l * RG_SPARSE_BLOCK] = w->x[i * w->k + l];
+    }
+  }
 }
 
 static void take(work *w, const rg_rows *x, char *room)
@@ -88,6 +113,11 @@ static void take(work *w, const rg_rows *x, char *room)
     rg_run_f32(b->_data, b->_dtype, 0, b->_stride[0], w->rows * w->block, w->bias);
   }
   room += rg_round_up(w->rows * w->block * 4, 64);
+  if (goes_across(w)) {
+    w->across = (float *)(void *)room;
+    room += rg_round_up(w->m, RG_SPARSE_BLOCK) * w->k * 4;
+    turn_x(w);
+  }
   w->offset = whole(call->in[1], &room);
   w->column = whole(call->in[2], &room);
   w->values = whole(call->in[3], &room);
@@ -143,6 +173,29 @@ static void row_of(const work *w, int64_t r)
   }
 }
 
+/* Results of one output for sixteen rows of x at a time. */
+static void column_of(const work *w, int64_t r)
+{
+  int64_t first = w->offset[r];
+  int64_t n = w->offset[r + 1] - first;
+  int64_t size = rg_dtype_bytes(w->dtype);
+
+  for (int64_t i = 0; i < w->m; i += RG_SPARSE_BLOCK) {
+    int64_t some = rg_min_i64(RG_SPARSE_BLOCK, w->m - i);
+    float sums[RG_SPARSE_BLOCK];
+
+    w->kernels->across(n, w->column + first, w->values + first, w->across + i * w->k,
+                       RG_SPARSE_BLOCK, sums);
+    for (int64_t s = 0; s < some && w->bias != NULL; s++) {
+      sums[s] += w->bias[r];
+    }
+    rg_activate(w->act, RG_LANE_F32, sums, some);
+    for (int64_t s = 0; s < some; s++) {
+      rg_lanes_narrow(w->dtype, (char *)w->y.data + ((i + s) * w->y.row + r) * size, sums + s, 1);
+    }
+  }
+}
+
 static bool share(void *context, int64_t begin, int64_t end)
 {
   enum { STOP_EVERY = 64 };
@@ -153,7 +206,11 @@ static bool share(void *context, int64_t begin, int64_t end)
       if (r % STOP_EVERY == 0 && rg_interrupt_pending()) {
         return false;
       }
-      row_of(w, r);
+      if (w->across != NULL) {
+        column_of(w, r);
+      } else {
+        row_of(w, r);
+      }
     }
   }
   return !rg_interrupt_pending();

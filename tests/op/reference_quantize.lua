@@ -168,7 +168,10 @@ return function(M) -- M: the rest of the reference
       if a.act == 1 then sum[i] = math.max(sum[i], 0) end
     end
     if scale then
-      return M.quantize({ sum, scale, { a.y_zero or 0, shape = {}, dtype = a.dtype } }, a)
+      local over = M.convert(1 / scale[1], 'f32')
+      for i = 1, M.count(sum.shape) do sum[i] = M.convert(sum[i] * over, 'f32') end
+      return M.quantize({ sum, { 1, shape = {}, dtype = 'f32' }, { a.y_zero or 0, shape = {},
+        dtype = a.dtype } }, a)
     end
     sum.dtype = a.dtype or 'f32'
     return { sum }

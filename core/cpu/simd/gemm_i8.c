@@ -247,6 +247,34 @@ static int32_t total(const int8_t *x, int64_t n)
   return sum;
 }
 
+/* Differences of bytes and weights fit into 16 bits, their products into 32. */
+#define DEPTH(name, T)                                                                        \
+  static void name(int32_t *sum, int64_t n, const uint8_t *const *x, const int16_t *const *w, \
+                   int64_t j, int64_t columns, int32_t zero)                                  \
+  {                                                                                           \
+    int32_t s[RG_PANEL] = { 0 };                                                              \
+                                                                                              \
+    if (columns < RG_PANEL) {                                                                 \
+      for (int64_t t = 0; t < n; t++) {                                                       \
+        for (int64_t c = 0; c < columns; c++) {                                               \
+          s[c] += (((const T *)x[t])[j + c] - zero) * w[t][j + c];                            \
+        }                                                                                     \
+      }                                                                                       \
+    } else {                                                                                  \
+      for (int64_t t = 0; t < n; t++) {                                                       \
+        const T *from = (const T *)x[t] + j;                                                  \
+        const int16_t *by = w[t] + j;                                                         \
+                                                                                              \
+        for (int c = 0; c < RG_PANEL; c++) {                                                  \
+          s[c] += (from[c] - zero) * by[c];                                                   \
+        }                                                                                     \
+      }                                                                                       \
+    }                                                                                         \
+    memcpy(sum, s, sizeof(s));                                                                \
+  }
+DEPTH(depth_u8, uint8_t)
+DEPTH(depth_i8, int8_t)
+
 /* -- Tables ------------------------------------------------------------------------------------ */
 
 extern const rg_i8_kernels RG_SIMD_NAME(rg_i8_kernels);
@@ -264,5 +292,6 @@ const rg_i8_kernels RG_SIMD_NAME(rg_i8_kernels) = {
   .row = pack_row,
 };
 
-const rg_i8_end
-    RG_SIMD_NAME(rg_i8_end) = { .scale = scale, .to_i8 = to_i8, .to_u8 = to_u8, .total = total };
+const rg_i8_end RG_SIMD_NAME(rg_i8_end) = {
+  .scale = scale, .to_i8 = to_i8, .to_u8 = to_u8, .total = total, .depth = { depth_u8, depth_i8 }
+};

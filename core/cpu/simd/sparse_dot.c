@@ -80,6 +80,44 @@ ALWAYS_INLINE void one(const int rows, int64_t n, const int32_t *column, const f
   }
 }
 
+/* Single values, and sixteen rows of x side by side: what is a broadcast there is a load here. */
+static void across(int64_t n, const int32_t *column, const float *values, const float *x,
+                   int64_t ldx, float *y)
+{
+  vec sum[TURNS][VECTORS];
+  int64_t i = 0;
+
+  for (int t = 0; t < TURNS; t++) {
+    for (int v = 0; v < VECTORS; v++) {
+      sum[t][v] = (vec){ 0 };
+    }
+  }
+  for (; i + TURNS <= n; i += TURNS) {
+    for (int t = 0; t < TURNS; t++) {
+      const float *from = x + column[i + t] * ldx;
+      vec at = splat(values[i + t]);
+
+      for (int v = 0; v < VECTORS; v++) {
+        sum[t][v] = fused(at, *(const vec *)(from + (ptrdiff_t)v * LANES), sum[t][v]);
+      }
+    }
+  }
+  for (; i < n; i++) {
+    for (int v = 0; v < VECTORS; v++) {
+      sum[0][v] = fused(splat(values[i]),
+                        *(const vec *)(x + column[i] * ldx + (ptrdiff_t)v * LANES), sum[0][v]);
+    }
+  }
+  for (int v = 0; v < VECTORS; v++) {
+    vec all = sum[0][v];
+
+    for (int t = 1; t < TURNS; t++) {
+      all += sum[t][v];
+    }
+    *(vec *)(y + (ptrdiff_t)v * LANES) = all;
+  }
+}
+
 static int inside(const int32_t *column, int64_t n, int32_t k)
 {
   uint32_t most = 0;
@@ -113,5 +151,6 @@ extern const rg_sparse_kernels RG_SIMD_NAME(rg_sparse_kernels);
 const rg_sparse_kernels RG_SIMD_NAME(rg_sparse_kernels) = {
   .one = { NULL, one_1, one_2, one_3, one_4 },
   .block = { NULL, block_1, block_2, block_3, block_4 },
+  .across = across,
   .inside = inside,
 };
