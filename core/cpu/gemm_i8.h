@@ -48,8 +48,8 @@ typedef struct rg_i8_end {
   void (*to_u8)(uint8_t *y, const float *x, int64_t n, float scale, float zero);
   int32_t (*total)(const int8_t *x, int64_t n); /* the sum */
   /* sum[c] = that of (x[t][j + c] - zero) w[t][j + c] over n of them, for columns c of a panel; by
-  ** whether x is signed */
-  void (*depth[2])(int32_t *sum, int64_t n, const uint8_t *const *x, const int16_t *const *w,
+  ** whether x is signed.  Weights are in the lower 16 bits, those above are 0 */
+  void (*depth[2])(int32_t *sum, int64_t n, const uint8_t *const *x, const int32_t *const *w,
                    int64_t j, int64_t columns, int32_t zero);
 } rg_i8_end;
 

@@ -6,8 +6,8 @@
 ** order are brought into this one first.  What several results of a row of the image see overlaps:
 ** where a tile may read it so, it reads images in their place, with their padding around them ("own
 ** bytes in place"); else (groups, dilated columns, channels that do not come in fours) rows are
-** gathered, a block that stays in L2 at a time.  Where each channel has a kernel of its own there is
-** no product (scaled_depth.c).
+** gathered, a block that stays in L2 at a time.  Where each channel has a kernel of its own there
+** is no product (scaled_depth.c).
 */
 #include <string.h>
 
@@ -361,7 +361,7 @@ static rg_status run_depth(work *w, const rg_call *call)
                               .x = w->x.data,
                               .is_signed = w->flip != 0,
                               .zero = w->flip != 0 ? (int8_t)w->empty : w->empty,
-                              .w = (int16_t *)(void *)w->padded };
+                              .w = (int32_t *)(void *)w->padded };
 
   return rg_scaled_depth_run(&d, call->in[1]);
 }

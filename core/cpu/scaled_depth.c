@@ -16,11 +16,11 @@ bool rg_scaled_depth_takes(const rg_conv2d_sizes *s)
 
 int64_t rg_scaled_depth_room(const rg_conv2d_sizes *s)
 {
-  return rg_round_up(s->w[0] * s->w[1] * rg_round_up(s->o, RG_PANEL) * (int64_t)sizeof(int16_t),
+  return rg_round_up(s->w[0] * s->w[1] * rg_round_up(s->o, RG_PANEL) * (int64_t)sizeof(int32_t),
                      64);
 }
 
-/* Kernels as rows of channels, one for each element. */
+/* Kernels as rows of channels, one for each element; the upper halves of numbers are 0. */
 static void turn_weight(const rg_scaled_depth *d, const rg_tensor *weight)
 {
   int64_t row = rg_round_up(d->s.o, RG_PANEL);
@@ -29,10 +29,10 @@ static void turn_weight(const rg_scaled_depth *d, const rg_tensor *weight)
     for (int64_t q = 0; q < d->s.w[1]; q++) {
       const int8_t *from =
           (const int8_t *)weight->_data + p * weight->_stride[2] + q * weight->_stride[3];
-      int16_t *to = d->w + (p * d->s.w[1] + q) * row;
+      int32_t *to = d->w + (p * d->s.w[1] + q) * row;
 
       for (int64_t j = 0; j < row; j++) {
-        to[j] = j < d->s.o ? from[j * weight->_stride[0]] : (int16_t)0;
+        to[j] = j < d->s.o ? (uint16_t)from[j * weight->_stride[0]] : 0;
       }
     }
   }
@@ -40,7 +40,7 @@ static void turn_weight(const rg_scaled_depth *d, const rg_tensor *weight)
 
 /* What result (y, x) of an image sees: pixels, and the rows of weights beside them. */
 static int64_t taps_of(const rg_scaled_depth *d, const uint8_t *image, int64_t y, int64_t x,
-                       const uint8_t **pixel, const int16_t **weight)
+                       const uint8_t **pixel, const int32_t **weight)
 {
   int64_t row = rg_round_up(d->s.o, RG_PANEL);
   int64_t n = 0;
@@ -60,33 +60,52 @@ static int64_t taps_of(const rg_scaled_depth *d, const uint8_t *image, int64_t y
   return n;
 }
 
+/* What some neighbouring results see. */
+typedef struct seen {
+  int64_t n[RG_ROWS_MOST];
+  const uint8_t *pixel[RG_ROWS_MOST][RG_DEPTH_TAPS];
+  const int32_t *weight[RG_ROWS_MOST][RG_DEPTH_TAPS];
+} seen;
+
+/* The channels of `some` results from number `at` on. */
+static void some_results(const rg_scaled_depth *d, const seen *see, int64_t at, int64_t some)
+{
+  const rg_i8_end *loops = rg_i8_end_now();
+  _Alignas(64) int32_t sums[RG_ROWS_MOST * RG_PANEL];
+  int32_t fix[RG_PANEL];
+
+  for (int64_t j = 0; j < d->s.o; j += RG_PANEL) {
+    for (int c = 0; c < RG_PANEL; c++) {
+      fix[c] = d->p->whole != NULL ? d->p->whole[j + c] : 0;
+    }
+    for (int64_t r = 0; r < some; r++) {
+      loops->depth[d->is_signed](sums + r * RG_PANEL, see->n[r], see->pixel[r], see->weight[r], j,
+                                 rg_min_i64(RG_PANEL, d->s.o - j), d->zero);
+    }
+    rg_i8_finish(d->p, sums, fix, at, some, j);
+  }
+}
+
 /* Rows of results, of all images. */
 static bool some_rows(void *context, int64_t begin, int64_t end)
 {
   const rg_scaled_depth *d = context;
-  const rg_i8_end *loops = rg_i8_end_now();
   int64_t wide = d->s.y[1];
-  const uint8_t *pixel[RG_DEPTH_TAPS];
-  const int16_t *weight[RG_DEPTH_TAPS];
-  int32_t sums[RG_PANEL], fix[RG_PANEL];
+  seen see;
 
   for (int64_t i = begin; i < end; i++) {
     const uint8_t *image = d->x + i / d->s.y[0] * d->s.x[0] * d->s.x[1] * d->s.c;
+    int64_t some;
 
     if (rg_interrupt_pending()) {
       return false;
     }
-    for (int64_t x = 0; x < wide; x++) {
-      int64_t n = taps_of(d, image, i % d->s.y[0], x, pixel, weight);
-
-      for (int64_t j = 0; j < d->s.o; j += RG_PANEL) {
-        for (int c = 0; c < RG_PANEL; c++) {
-          fix[c] = d->p->whole != NULL ? d->p->whole[j + c] : 0;
-        }
-        loops->depth[d->is_signed](sums, n, pixel, weight, j, rg_min_i64(RG_PANEL, d->s.o - j),
-                                   d->zero);
-        rg_i8_finish(d->p, sums, fix, i * wide + x, 1, j);
+    for (int64_t x = 0; x < wide; x += some) {
+      some = rg_min_i64(RG_ROWS_MOST, wide - x);
+      for (int64_t r = 0; r < some; r++) {
+        see.n[r] = taps_of(d, image, i % d->s.y[0], x + r, see.pixel[r], see.weight[r]);
       }
+      some_results(d, &see, i * wide + x, some);
     }
   }
   return true;

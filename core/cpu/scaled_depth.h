@@ -17,7 +17,7 @@ typedef struct rg_scaled_depth {
   const uint8_t *x;       /* channels last, without gaps */
   bool is_signed;
   int32_t zero;
-  int16_t *w; /* room for rg_scaled_depth_room bytes */
+  int32_t *w; /* room for rg_scaled_depth_room bytes */
 } rg_scaled_depth;
 
 bool rg_scaled_depth_takes(const rg_conv2d_sizes *s);

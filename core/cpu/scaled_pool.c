@@ -90,8 +90,8 @@ static void add_run(const work *w, int32_t *sum, const uint8_t *x, int64_t n)
   }
 }
 
-/* Means of n sums.  A quotient in f32 is rounded once, and nearer to it than the next tie as long as
-** there are fewer than 2^14 elements; for more it is one in f64.  A mean of bytes is a byte. */
+/* Means of n sums.  A quotient in f32 is rounded once, and nearer to it than the next tie as long
+** as there are fewer than 2^14 elements; for more it is one in f64.  A mean of bytes is a byte. */
 static void to_means(const work *w, const int32_t *sum, int64_t n, int64_t there, int64_t count,
                      uint8_t *to)
 {

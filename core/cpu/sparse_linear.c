@@ -4,8 +4,8 @@
 **
 ** Columns are looked at before they are read by: what lies outside is an error and no memory of
 ** somebody else.  Up to four rows of x are multiplied at a time; of single values more of them are
-** brought side by side, sixteen at a time, so that a value meets as many.  Threads share the rows of
-** w.
+** brought side by side, sixteen at a time, so that a value meets as many.  Threads share the rows
+** of w.
 */
 #include <string.h>
 

@@ -31,6 +31,7 @@ typedef __m512i whole;
 #define SPREAD(x)   _mm512_set1_epi32(x)
 #define MADD(x, y)  _mm512_madd_epi16(x, y)
 #define ADD(x, y)   _mm512_add_epi32(x, y)
+#define SUB16(x, y) _mm512_sub_epi16(x, y)
 #define LEFT(x)     _mm512_slli_epi16(x, 8)
 #define RIGHT(x)    _mm512_srai_epi16(x, 8)
 enum { ROWS = 10 };
@@ -42,6 +43,7 @@ typedef __m256i whole;
 #define SPREAD(x)   _mm256_set1_epi32(x)
 #define MADD(x, y)  _mm256_madd_epi16(x, y)
 #define ADD(x, y)   _mm256_add_epi32(x, y)
+#define SUB16(x, y) _mm256_sub_epi16(x, y)
 #define LEFT(x)     _mm256_slli_epi16(x, 8)
 #define RIGHT(x)    _mm256_srai_epi16(x, 8)
 enum { ROWS = 4 };
@@ -53,6 +55,7 @@ typedef __m128i whole;
 #define SPREAD(x)   _mm_set1_epi32(x)
 #define MADD(x, y)  _mm_madd_epi16(x, y)
 #define ADD(x, y)   _mm_add_epi32(x, y)
+#define SUB16(x, y) _mm_sub_epi16(x, y)
 #define LEFT(x)     _mm_slli_epi16(x, 8)
 #define RIGHT(x)    _mm_srai_epi16(x, 8)
 enum { ROWS = 4 };
@@ -247,33 +250,94 @@ static int32_t total(const int8_t *x, int64_t n)
   return sum;
 }
 
-/* Differences of bytes and weights fit into 16 bits, their products into 32. */
-#define DEPTH(name, T)                                                                        \
-  static void name(int32_t *sum, int64_t n, const uint8_t *const *x, const int16_t *const *w, \
-                   int64_t j, int64_t columns, int32_t zero)                                  \
-  {                                                                                           \
-    int32_t s[RG_PANEL] = { 0 };                                                              \
-                                                                                              \
-    if (columns < RG_PANEL) {                                                                 \
-      for (int64_t t = 0; t < n; t++) {                                                       \
-        for (int64_t c = 0; c < columns; c++) {                                               \
-          s[c] += (((const T *)x[t])[j + c] - zero) * w[t][j + c];                            \
-        }                                                                                     \
-      }                                                                                       \
-    } else {                                                                                  \
-      for (int64_t t = 0; t < n; t++) {                                                       \
-        const T *from = (const T *)x[t] + j;                                                  \
-        const int16_t *by = w[t] + j;                                                         \
-                                                                                              \
-        for (int c = 0; c < RG_PANEL; c++) {                                                  \
-          s[c] += (from[c] - zero) * by[c];                                                   \
-        }                                                                                     \
-      }                                                                                       \
-    }                                                                                         \
-    memcpy(sum, s, sizeof(s));                                                                \
+/* -- Channels by themselves -------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+
+/* As many bytes as there are lanes of 32 bits; where they are signed their upper halves are not
+** meant. */
+ALWAYS_INLINE whole bytes_at(const uint8_t *x, const bool is_signed)
+{
+#if defined(__AVX512BW__)
+  __m128i some = _mm_loadu_si128((const __m128i *)(const void *)x);
+
+  return is_signed ? _mm512_cvtepi8_epi32(some) : _mm512_cvtepu8_epi32(some);
+#elif defined(__AVX2__)
+  __m128i some = _mm_loadl_epi64((const __m128i *)(const void *)x);
+
+  return is_signed ? _mm256_cvtepi8_epi32(some) : _mm256_cvtepu8_epi32(some);
+#else
+  int32_t four;
+
+  memcpy(&four, x, sizeof(four));
+  __m128i some = _mm_unpacklo_epi8(_mm_cvtsi32_si128(four), ZERO());
+
+  if (is_signed) {
+    some = RIGHT(LEFT(some));
   }
-DEPTH(depth_u8, uint8_t)
-DEPTH(depth_i8, int8_t)
+  return _mm_unpacklo_epi16(some, ZERO());
+#endif
+}
+
+/* Weights are in the lower halves of their lanes, with nothing above: pmaddwd multiplies those of
+** 16 bits, which differences of bytes fit into, and adds nothing. */
+ALWAYS_INLINE void panel_of(int32_t *sum, int64_t n, const uint8_t *const *x,
+                            const int32_t *const *w, int64_t j, int32_t zero, const bool is_signed)
+{
+  enum { LANES = WIDE / 4, VECTORS = RG_PANEL / LANES };
+  const whole less = SPREAD(zero);
+  whole s[VECTORS];
+
+  for (int v = 0; v < VECTORS; v++) {
+    s[v] = ZERO();
+  }
+  for (int64_t t = 0; t < n; t++) {
+#pragma GCC unroll 8
+    for (int v = 0; v < VECTORS; v++) {
+      whole a = SUB16(bytes_at(x[t] + j + (ptrdiff_t)v * LANES, is_signed), less);
+
+      s[v] = ADD(s[v], MADD(a, LOAD(w[t] + j + (ptrdiff_t)v * LANES)));
+    }
+  }
+  for (int v = 0; v < VECTORS; v++) {
+    STORE(sum + (ptrdiff_t)v * LANES, s[v]);
+  }
+}
+
+#endif
+
+ALWAYS_INLINE void depth(int32_t *sum, int64_t n, const uint8_t *const *x, const int32_t *const *w,
+                         int64_t j, int64_t columns, int32_t zero, const bool is_signed)
+{
+#if defined(__x86_64__)
+  if (columns == RG_PANEL) {
+    panel_of(sum, n, x, w, j, zero, is_signed);
+    return;
+  }
+#endif
+  for (int64_t c = 0; c < RG_PANEL; c++) {
+    sum[c] = 0;
+  }
+  for (int64_t t = 0; t < n; t++) {
+    for (int64_t c = 0; c < columns; c++) {
+      int32_t byte = is_signed ? (int8_t)x[t][j + c] : x[t][j + c];
+
+      sum[c] += (byte - zero) * (int16_t)w[t][j + c];
+    }
+  }
+}
+
+static void depth_u8(int32_t *sum, int64_t n, const uint8_t *const *x, const int32_t *const *w,
+                     int64_t j, int64_t columns, int32_t zero)
+{
+  depth(sum, n, x, w, j, columns, zero, false);
+}
+
+static void depth_i8(int32_t *sum, int64_t n, const uint8_t *const *x, const int32_t *const *w,
+                     int64_t j, int64_t columns, int32_t zero)
+{
+  depth(sum, n, x, w, j, columns, zero, true);
+}
 
 /* -- Tables ------------------------------------------------------------------------------------ */
 
