@@ -36,8 +36,8 @@ for code, name in pairs(schema.ACTS) do ACT[name] = code end
 
 --- act((a - a_zero) a_scale + (b - b_zero) b_scale) of bytes of one shape, computed in f32; with
 --- dtype 'i8' or 'u8' bytes again, round(y (1 / y_scale)) + y_zero, saturated.  With b and b_scale
---- nil it is a with another scale, for parts that are joined.  No gradient goes through it, and GPUs
---- have none of it yet.
+--- nil it is a with another scale, for parts that are joined.  No gradient goes through it, and
+--- GPUs have none of it yet.
 ---@param a Tensor i8 or u8
 ---@param b Tensor|nil i8 or u8, of a's shape
 ---@param a_scale Tensor|number f32, one number
