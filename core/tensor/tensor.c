@@ -203,14 +203,19 @@ rg_status rg_tensor_from(rg_source *source, void *data, int32_t dtype, const int
   return status;
 }
 
-/* Have the elements come.  Other threads may ask for the same: the flag goes when all is there. */
+/* Have the elements come.  Other threads may ask for the same: the flag goes when all is there, and
+** is written once, since who has passed here reads it as any other field. */
 static rg_status arrive(rg_tensor *x)
 {
-  rg_source *source = x->_storage->source;
+  rg_storage *storage = x->_storage;
 
-  RG_TRY(source->fill(source, x->_storage));
-  x->_data = x->_storage->block.data;
-  (void)__atomic_and_fetch(&x->_flags, ~(uint32_t)RG_TENSOR_LATER, __ATOMIC_RELEASE);
+  RG_TRY(storage->source->fill(storage->source, storage));
+  rg_spin_enter(&storage->derived_lock);
+  if ((x->_flags & RG_TENSOR_LATER) != 0) {
+    x->_data = storage->block.data;
+    __atomic_store_n(&x->_flags, x->_flags & ~(uint32_t)RG_TENSOR_LATER, __ATOMIC_RELEASE);
+  }
+  rg_spin_leave(&storage->derived_lock);
   return RG_OK;
 }
 
@@ -285,19 +290,22 @@ rg_status rg_tensor_writable(const rg_tensor *x, const char *what)
 
 rg_status rg_tensor_check(const rg_tensor *x, const char *what)
 {
+  uint32_t flags;
+
   if (x == NULL) {
     return rg_fail(RG_EARG, "%s: a tensor is expected, got nil", what);
   }
-  if ((x->_flags & RG_TENSOR_RELEASED) != 0) {
+  flags = __atomic_load_n(&x->_flags, __ATOMIC_ACQUIRE);
+  if ((flags & RG_TENSOR_RELEASED) != 0) {
     char text[96];
 
     return rg_fail(RG_ERELEASED, "%s: the tensor %s was released", what,
                    rg_tensor_text(x, text, sizeof(text)));
   }
-  if ((__atomic_load_n(&x->_flags, __ATOMIC_ACQUIRE) & RG_TENSOR_LATER) != 0) {
+  if ((flags & RG_TENSOR_LATER) != 0) {
     return arrive((rg_tensor *)x);
   }
-  return (x->_flags & RG_TENSOR_PINNED) != 0 ? rg_tensor_arrived(x) : RG_OK;
+  return (flags & RG_TENSOR_PINNED) != 0 ? rg_tensor_arrived(x) : RG_OK;
 }
 
 /* -- Facts ----------------------------------------------------------------------- */

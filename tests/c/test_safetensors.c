@@ -3,10 +3,12 @@
 ** Files of tensors: each end of a file, headers that lie, tensors that come when they are used, on
 ** two threads at once, and files that change meanwhile.
 */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tap.h"
@@ -167,33 +169,69 @@ static void test_unused(void)
   rg_tensor_release(x);
 }
 
+/* Bytes of the same number are other weights. */
+static void test_changed(void)
+{
+  const struct timespec past[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+  rg_safetensors *file;
+  rg_tensor *x = NULL;
+  float back[4];
+
+  put(two, 19);
+  file = opened();
+  is_status(rg_safetensors_tensor(file, 1, RG_SAFETENSORS_LATER, &x), RG_OK, "later");
+  put(two, 19);
+  is_int(utimensat(AT_FDCWD, path, past, 0), 0, "written again, at another time");
+  is_status(rg_tensor_read(x, back, 16), RG_EFORMAT, "it is refused");
+  ok(strstr(rg_error_message(), "it was changed since it was opened") != NULL, rg_error_message());
+  is_status(rg_safetensors_tensor(file, 0, RG_SAFETENSORS_NOW, &x), RG_EFORMAT, "at once, too");
+  rg_tensor_release(x);
+  rg_safetensors_release(file);
+}
+
+static pthread_barrier_t start;
+
+enum { LARGE = 1 << 22 }; /* bytes: reading them takes longer than the two threads are apart */
+
 static void *use(void *given)
 {
-  float back[4] = { 0 };
   rg_tensor *x = given;
+  char *back = malloc(LARGE);
+  bool same;
 
-  return rg_tensor_read(x, back, 16) == RG_OK && memcmp(x->_data, back, 16) == 0 ? x : NULL;
+  (void)pthread_barrier_wait(&start);
+  same = back != NULL && rg_tensor_read(x, back, LARGE) == RG_OK && back[0] == 0 &&
+         memcmp(x->_data, back, LARGE) == 0;
+  free(back);
+  return same ? x : NULL;
 }
 
 static void test_threads(void)
 {
+  static const char one[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4194304],"
+                            "\"data_offsets\":[0,4194304]}}";
+  int64_t live = rg_memory_of(0)->live_bytes;
   bool same = true;
 
-  put(two, 19);
-  for (int i = 0; i < 50; i++) {
+  put(one, 1);
+  is_int(truncate(path, (off_t)sizeof(one) - 1 + 8 + LARGE), 0, "a hole in a file");
+  (void)pthread_barrier_init(&start, NULL, 2);
+  for (int i = 0; i < 20; i++) {
     pthread_t other;
     rg_safetensors *file = NULL;
     rg_tensor *x = NULL;
     void *there = NULL;
 
     same = same && rg_safetensors_open(path, &file) == RG_OK &&
-           rg_safetensors_tensor(file, 1, RG_SAFETENSORS_LATER, &x) == RG_OK;
+           rg_safetensors_tensor(file, 0, RG_SAFETENSORS_LATER, &x) == RG_OK;
     rg_safetensors_release(file);
     same = same && pthread_create(&other, NULL, use, x) == 0;
     same = same && use(x) == x && pthread_join(other, &there) == 0 && there == x;
     rg_tensor_release(x);
   }
   ok(same, "two threads use it at once");
+  is_int(rg_memory_of(0)->live_bytes, live, "and it came once each time");
+  (void)pthread_barrier_destroy(&start);
 }
 
 static void test_index(void)
@@ -225,6 +263,7 @@ int main(void)
   test_lies();
   test_tensors();
   test_unused();
+  test_changed();
   test_threads();
   test_index();
   (void)unlink(path);
