@@ -170,7 +170,7 @@ rg_status rg_safetensors_tensor(rg_safetensors *shown, int64_t i, int32_t how, r
                    rg_shown_name(e->name, name), e->type);
   }
   if (how == RG_SAFETENSORS_MAPPED && e->at % rg_dtype_bytes(e->dtype) != 0) {
-    how = RG_SAFETENSORS_NOW;
+    how = RG_SAFETENSORS_LATER;
   }
   if (how == RG_SAFETENSORS_NOW || e->count == 0) {
     return make_now(file, e, out);

@@ -135,6 +135,9 @@ static void test_tensors(void)
   file = opened();
   is_status(rg_safetensors_tensor(file, 1, RG_SAFETENSORS_MAPPED, &x), RG_OK, "as pages");
   is_status(rg_safetensors_tensor(file, 0, RG_SAFETENSORS_MAPPED, &y), RG_OK, "of another type");
+  is_int(rg_tensor_is_later(x), 1, "not where its type wants it: it is copied when it is used");
+  is_int(rg_tensor_is_later(y), 0, "the other is mapped");
+  is_status(rg_tensor_read(x, back, 16), RG_OK, "now it is");
   data = x->_data;
   ok((uintptr_t)data % 4 == 0, "as its type wants it");
   rg_safetensors_release(file);

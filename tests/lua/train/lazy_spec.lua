@@ -75,7 +75,8 @@ describe('a file read later', function()
         return (loader:each()())
       end,
       planned = function(x)
-        return ridge.compile(function(y) return y + x end)(ridge.zeros(30, 40))
+        return ridge.compile(function(y) return y + x end, { say = function() end })(
+          ridge.zeros(30, 40))
       end,
     } do
       local x = ridge.load(path, { lazy = true, over = 100 }).a
