@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Runs a net over batches with an observer before each of its layers.
 
-local blame = require 'ridge.blame'
 local class = require('ridge.class').class
 local Module = require 'ridge.nn.module'
 local batches = require 'ridge.quant.batches'
@@ -65,7 +64,6 @@ function M.run(net, layers, loader, opts)
   end)
   if root == net then nets.exchange(net, back) end
   if not ok then error(err, 0) end
-  if n == 0 then blame.raise(opts.what .. ': calibrate has no batch', 'EARG') end
   return { n = n, seen = seen, samples = samples }
 end
 

@@ -1,35 +1,46 @@
 -- SPDX-License-Identifier: MIT
 --- Codes of a few bits as a layer keeps them, what they stand for, and products with them.
 
+local packed = require 'ridge.tensor.packed'
+
 local M = {}
 
---- Codes as they are kept.
+local bits_of = {}
+
+--- Codes side by side.
 ---@param code Tensor f32 [n_out x n_in], whole numbers
----@return Tensor u8
-function M.keep(code) return code:to 'u8' end
+---@param bits integer
+---@return Tensor u8 [n_out x n_in bits / 8]
+function M.keep(code, bits)
+  bits_of.bits = bits
+  return packed.pack_bits(code:to 'u8', bits_of)
+end
 
 --- What the codes of a layer stand for.
 ---@param self table layer: weight, scale, min, bits, group, n_out
 ---@return Tensor f32 [n_out x n_in and padding]
 function M.values(self)
   local t, rows = self._tensors, self.n_out
-  local code = t.weight:to('f32'):reshape(rows, -1, self.group)
+  bits_of.bits = self.bits
+  local code = packed.unpack_bits(t.weight, bits_of):to('f32'):reshape(rows, -1, self.group)
   local scale = t.scale:to('f32'):reshape(rows, -1, 1)
   local w = t.min and code * scale + t.min:to('f32'):reshape(rows, -1, 1)
     or (code - 2 ^ (self.bits - 1)) * scale
   return w:reshape(rows, -1)
 end
 
---- The layer's product.
+local given = {} -- options of the product
+
+--- The layer's product, with codes opened as they are multiplied.
 ---@param self table layer
 ---@param x Tensor [... x n_in and padding]
 ---@param dtype string of the result
 ---@return Tensor
 function M.product(self, x, dtype)
-  local y, bias = x:to('f32'):matmul(M.values(self):t()), self._tensors.bias
-  if bias then y = y + bias end
-  if self.activation ~= 'none' then y = y[self.activation](y) end
-  return y:to(dtype)
+  local t = self._tensors
+  given.bits, given.group, given.activation = self.bits, self.group, self.activation
+  given.min, given.bias, given.dtype = t.min, t.bias, dtype
+  return packed.packed_linear(x, t.weight, t.scale, given)
 end
 
 return M

@@ -12,6 +12,7 @@ local inference = require('ridge.tensor.mode').inference
 local make = require 'ridge.tensor.make'
 local nets = require 'ridge.quant.nets'
 local options = require 'ridge.options'
+local services = require('ridge.measure.native').services
 local random = require 'ridge.random'
 local ran = require 'ridge.quant.ran'
 local ref = require 'ridge.ffi.ref'
@@ -51,12 +52,12 @@ end
 
 -- Plans are compared with plans; slots are so long that all calls come together.
 local function times(net, q, x, iterations)
-  local a, b = capture(inference, net, x), capture(inference, q, x)
+  local a, b, now = capture(inference, net, x), capture(inference, q, x), services().now
   local function ns(plan)
     for _ = 1, 3 do plan() end
-    local begin = require('ridge.measure.native').services().now()
+    local begin = now()
     for _ = 1, 5 do plan() end
-    return (require('ridge.measure.native').services().now() - begin) / 5
+    return (now() - begin) / 5
   end
   local each = math.ceil(iterations / (BLOCKS * SLOTS))
   local slot = math.max(2.5e6, each * math.min(ns(a), ns(b)))

@@ -39,10 +39,11 @@ end
 --- Why a layer stays, in words.
 ---@param found table of compare
 ---@param rows integer
+---@param kind string|nil what the layer would be, 'i8' when left out
 ---@return string
-function M.why(found, rows)
-  return ('not shown to be as fast in i8: %.2f [%.2f .. %.2f] of its time in f32 at %d row%s')
-    :format(found.ratio, found.lo, found.hi, rows, rows == 1 and '' or 's')
+function M.why(found, rows, kind)
+  return ('not shown to be as fast in %s: %.2f [%.2f .. %.2f] of its time in f32 at %d row%s')
+    :format(kind or 'i8', found.ratio, found.lo, found.hi, rows, rows == 1 and '' or 's')
 end
 
 return M

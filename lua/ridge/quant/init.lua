@@ -13,6 +13,8 @@ return late.namespace({}, {
   weights = { 'ridge.quant.weights', 'weights' },
   PackedLinear = { 'ridge.quant.packed', 'PackedLinear' },
   prepare = { 'ridge.quant.prepare', 'prepare' }, convert = { 'ridge.quant.prepare', 'convert' },
+  sensitivity = { 'ridge.quant.sensitivity', 'sensitivity' },
+  search = { 'ridge.quant.search', 'search' },
   smooth = { 'ridge.quant.smooth', 'smooth' },
   report = { 'ridge.quant.report', 'report' },
   compare = { 'ridge.quant.compare', 'compare' },

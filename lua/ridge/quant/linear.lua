@@ -26,7 +26,7 @@ M.MOST_IN = 131071 -- sums of more products of i8 may not fit into i32 (ridge/op
 function Linear:init(dense, opts)
   base.Layer.init(self)
   self.n_in, self.n_out = dense.n_in, dense.n_out
-  self.activation, self.act = dense.activation, dense.act
+  self.activation = dense.activation
   if opts.lo then
     self.why = fixed.fill(self, dense, opts)
     return

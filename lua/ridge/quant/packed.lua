@@ -23,7 +23,7 @@ function PackedLinear:init(dense, found, opts)
   base.Layer.init(self)
   self.n_in, self.n_out, self.activation = dense.n_in, dense.n_out, dense.activation
   self.bits, self.group, self.padding = opts.bits, opts.group, opts.padding
-  self:buffer('weight', codes.keep(found.code))
+  self:buffer('weight', codes.keep(found.code, opts.bits))
   self:buffer('scale', found.scale)
   if found.min then self:buffer('min', found.min) end
   if found.factor then self:buffer('factor', found.factor) end

@@ -118,7 +118,7 @@ local function layer_of(row, twin, moments, opts, asked, rows_asked)
     make.randn(rows_asked, before.n_in, { device = before.weight.device,
       generator = random.generator(1) }))
   if took.keep then return after end
-  return nil, faster.why(took, rows_asked)
+  return nil, faster.why(took, rows_asked, ('%d bits'):format(opts.bits))
 end
 
 --- A copy of a net with the weights of dense layers in a few bits, in groups that share a scale in

@@ -195,6 +195,13 @@ describe('FLOPs of one forward pass', function()
     local x, w = ridge.zeros(3, 5, { dtype = 'i8' }), ridge.zeros(7, 5, { dtype = 'i8' })
     local a = Scaled():analyze(x, { more = { w }, rounds = 0, backward = false, roof = false })
     assert.same({ 3 * 7 * 5, 2 * 3 * 7 }, { a.multiply_adds, a.other_flops })
+    local packed = nn.class 'Packed'
+    function packed.forward(_, y, v)
+      return ridge.packed_linear(y, v, ridge.ones(7, 1, { dtype = 'f16' }), { bits = 4 })
+    end
+    a = packed():analyze(ridge.zeros(3, 32), { more = { ridge.zeros(7, 16, { dtype = 'u8' }) },
+      rounds = 0, backward = false, roof = false })
+    assert.same({ 3 * 7 * 32, 0 }, { a.multiply_adds, a.other_flops })
     local Conv = nn.class 'Conv'
     function Conv.forward(_, y, v) return ridge.scaled_conv2d(y, v, 1, 1, { groups = 2 }) end
     x, w = ridge.zeros(2, 4, 5, 6, { dtype = 'u8' }), ridge.zeros(6, 2, 3, 2, { dtype = 'i8' })

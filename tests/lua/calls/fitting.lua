@@ -272,6 +272,10 @@ M.FUNCTIONS = {
     .. 'minimum = often(50), method = one { "rtn", "mse" } }',
   ['ridge.quant.prepare'] = 'net(a, b), { pad = true, bits = one { 2, 3, 4, 6, 8 } }',
   ['ridge.quant.convert'] = 'ridge.quant.prepare(net(a, b), { pad = true })',
+  ['ridge.quant.sensitivity'] = 'net(a, b):eval(), { validate = ridge.data.Loader({ F(16, a), '
+    .. 'I(b, 16) }), rows = false, kinds = { one { "i8", "w4" } } }',
+  ['ridge.quant.search'] = 'net(a, b):eval(), { validate = ridge.data.Loader({ F(16, a), '
+    .. 'I(b, 16) }), budget = 1, kinds = { "w8", "w4" } }',
   ['ridge.quant.smooth'] = 'ridge.nn.Sequential(net(a, b), net(b, c)):eval(), '
     .. '{ calibrate = ridge.data.Loader({ F(16, a) }) }',
   ['ridge.quant.Folded'] = '"nn.ReLU", "1"',

@@ -1,0 +1,111 @@
+-- SPDX-License-Identifier: MIT
+--- The layers of a net, each in every kind of whole numbers that is asked about, alone.
+
+local batches = require 'ridge.quant.batches'
+local blame = require 'ridge.blame'
+local dynamic = require 'ridge.quant.dynamic'
+local fold = require 'ridge.quant.fold'
+local inference = require('ridge.tensor.mode').inference
+local nets = require 'ridge.quant.nets'
+local report = require 'ridge.quant.report'
+local static = require 'ridge.quant.static'
+local weights = require 'ridge.quant.weights'
+
+local M = {}
+
+--- Kinds by their names.
+M.KINDS = { 'i8', 'w8', 'w6', 'w4', 'w3', 'w2' }
+
+--- Check a list of kinds.
+---@param kinds table
+---@param what string the function's name, for errors
+function M.check(kinds, what)
+  if #kinds == 0 then blame.raise(what .. ': kinds is empty', 'EARG') end
+  for _, kind in ipairs(kinds) do
+    local known = false
+    for _, name in ipairs(M.KINDS) do known = known or name == kind end
+    if not known then
+      blame.raise(('%s: there is no kind %s; known: %s'):format(what, blame.show(kind),
+        table.concat(M.KINDS, ', ')), 'EARG')
+    end
+  end
+end
+
+local function others(layers, name)
+  local list = {}
+  for _, layer in ipairs(layers) do
+    if layer.name ~= name and layer.name:sub(1, #name + 1) ~= name .. '.' then
+      list[#list + 1] = layer.name
+    end
+  end
+  return list
+end
+
+-- The net with one layer in a kind.
+local function alone(base, kind, skip, opts)
+  if kind == 'i8' and opts.calibrate then
+    return static.static(base, { calibrate = opts.calibrate, batches = opts.batches, skip = skip,
+      rows = false })
+  elseif kind == 'i8' then
+    return dynamic.dynamic(base, { skip = skip, rows = false })
+  end
+  return weights.weights(base, { bits = tonumber(kind:sub(2)), skip = skip, pad = true,
+    batches = opts.batches, calibrate = opts.calibrate,
+    method = opts.calibrate and 'gptq' or 'mse' })
+end
+
+-- The module of a name in a net.
+local function named(net, name)
+  local found = net
+  nets.each(net, function(module, at) if at == name then found = module end end)
+  return found
+end
+
+--- A folded copy of a net and what its layers can be.
+---@param net table
+---@param opts table kinds, validate, calibrate, batches
+---@param what string the function's name, for errors
+---@return table base the copy, which nothing was rounded of
+---@return table[] list {name, class, kind, net (with that layer alone so), module, before (the
+---  layer in base)}
+---@return table[] left {name, class, why}: layers that no kind fits
+function M.of(net, opts, what)
+  local base = nets.copy(net)
+  fold.fold(base)
+  -- what its products pack is there, as it is of the candidates that are called
+  for x in batches.each(opts.validate, 1, what, 'validate') do inference(base, x) end
+  local layers, list, left = nets.layers(base), {}, {}
+  for _, layer in ipairs(layers) do
+    local skip, fits, why = others(layers, layer.name), false, nil
+    for _, kind in ipairs(opts.kinds) do
+      local q = alone(base, kind, skip, opts)
+      for _, row in ipairs(report.report(q).layers) do
+        if row.name == layer.name and row.kind ~= 'f32' then
+          fits = true
+          list[#list + 1] = { name = layer.name, class = layer.class, kind = kind, net = q,
+            module = named(q, layer.name), before = layer.module }
+        elseif row.name == layer.name then
+          why = row.why
+        end
+      end
+    end
+    if not fits then left[#left + 1] = { name = layer.name, class = layer.class, why = why } end
+  end
+  return base, list, left
+end
+
+--- A copy of base with some layers in their kinds.
+---@param base table
+---@param chosen table candidate by name
+---@return table made
+function M.together(base, chosen)
+  local made, twin = nets.copy(base)
+  local map = {}
+  for _, candidate in pairs(chosen) do
+    -- each net has its own, because layers of one may be linked
+    map[twin[candidate.before]] = candidate.module:clone()
+  end
+  return nets.exchange(made, map)
+end
+
+return M

@@ -1,0 +1,193 @@
+-- SPDX-License-Identifier: MIT
+--- Bits for each layer: as few bytes as an accuracy allows.
+
+local accuracy = require 'ridge.quant.accuracy'
+local batches = require 'ridge.quant.batches'
+local blame = require 'ridge.blame'
+local candidates = require 'ridge.quant.candidates'
+local chain = require 'ridge.quant.chain'
+local columns = require 'ridge.show.columns'
+local held = require 'ridge.quant.held'
+local nets = require 'ridge.quant.nets'
+local options = require 'ridge.options'
+local part = require 'ridge.sweep.part'
+local report = require 'ridge.quant.report'
+local services = require('ridge.measure.native').services
+
+local M = {}
+
+local WHAT = 'quant.search'
+
+local SPEC = {
+  validate = { 'table', required = true, doc = 'a loader of (x, labels): what is chosen on' },
+  max_drop = { 'number', default = 0.005, min = 0, max = 1,
+    doc = 'of accuracy on it, as a share of rows' },
+  calibrate = { 'table', doc = 'a loader of inputs, for ranges and for rounding' },
+  batches = { 'integer', default = 100, min = 1, doc = 'of calibrate, at most' },
+  kinds = { 'table', doc = "what layers may be, { 'i8', 'w4', 'w3', 'w2' } when left out" },
+  budget = { 'number|string', default = '10m', doc = "seconds, or '90s', '15m', '1h30m'" },
+}
+
+-- -- Steps ----------------------------------------------------------------------------------------
+
+-- Candidates as steps, the least harm for a byte first; each knows what its layer alone did.
+local function steps_of(net, list, opts, over)
+  local steps = {}
+  for _, candidate in ipairs(list) do
+    if over() then break end
+    local a = accuracy.pair(net, candidate.net, opts.validate, WHAT)
+    local saved = held.bytes(candidate.before).mb - held.bytes(candidate.module).mb
+    if saved > 0 then
+      steps[#steps + 1] = { candidate = candidate, kl = a.kl, saved = saved,
+        harm = math.max(a.kl, 0) / saved }
+    end
+  end
+  table.sort(steps, function(x, y)
+    if x.harm ~= y.harm then return x.harm < y.harm end
+    return x.candidate.name .. x.candidate.kind < y.candidate.name .. y.candidate.kind
+  end)
+  return steps
+end
+
+local function text_of(rows, chosen)
+  local list = {}
+  for i, row in ipairs(rows) do
+    list[i] = ('%s:%s'):format(row.name, chosen[row.name] and chosen[row.name].kind or 'f32')
+  end
+  return table.concat(list, ' ')
+end
+
+-- Points that nothing smaller equals.
+local function mark_front(points)
+  for _, p in ipairs(points) do
+    p.front = true
+    for _, q in ipairs(points) do
+      if q ~= p and q.mb <= p.mb and q.drop <= p.drop and (q.mb < p.mb or q.drop < p.drop) then
+        p.front = false
+      end
+    end
+  end
+end
+
+-- One net of the search, measured.
+local function point_of(net, q, chosen, rows, opts)
+  local a = accuracy.pair(net, q, opts.validate, WHAT)
+  return { mb = held.bytes(q).mb, drop = -a.difference.share, drop_lo = -a.difference.hi,
+    drop_hi = -a.difference.lo, kl = a.kl, changed = a.changed, n = a.n,
+    layers = text_of(rows, chosen) }
+end
+
+local function copied(t)
+  local out = {}
+  for k, v in pairs(t) do out[k] = v end
+  return out
+end
+
+-- -- The search -----------------------------------------------------------------------------------
+
+-- Take steps as long as accuracy allows; what does too much harm is left.
+local function walk(net, base, steps, rows, opts, over)
+  local chosen, best, saved, points = {}, nil, {}, {}
+  for _, step in ipairs(steps) do
+    if over() then break end
+    local name = step.candidate.name
+    if not saved[name] or step.saved > saved[name] then
+      local tried = copied(chosen)
+      tried[name] = step.candidate
+      local q = candidates.together(base, tried)
+      local point = point_of(net, q, tried, rows, opts)
+      point.taken = point.drop <= opts.max_drop
+      points[#points + 1] = point
+      if point.taken then chosen, best, saved[name] = tried, point, step.saved end
+    end
+  end
+  return chosen, best, points
+end
+
+local function lines_of(rows, chosen, left)
+  local why, list = {}, {}
+  for _, layer in ipairs(left) do why[layer.name] = layer.why end
+  for i, row in ipairs(rows) do
+    local candidate = chosen[row.name]
+    list[i] = { name = row.name, class = row.class, kind = candidate and candidate.kind or 'f32',
+      why = not candidate and (why[row.name] or 'fewer bits cost more accuracy than max_drop, or '
+        .. 'save no byte') or nil }
+  end
+  return list
+end
+
+local Search = {}
+Search.__index = Search
+
+function Search:__tostring()
+  local cells = {}
+  for i, p in ipairs(self.points) do
+    cells[i] = { p.front and '*' or '', ('%.4f'):format(p.mb), ('%+.2f [%+.2f, %+.2f]'):format(
+      -100 * p.drop, -100 * p.drop_hi, -100 * p.drop_lo), ('%d of %d'):format(p.changed, p.n),
+      p.taken and 'yes' or 'no', p.layers }
+  end
+  return columns.text({ 'front', 'MB', 'accuracy %', 'changed', 'taken', 'layers' }, cells)
+end
+
+--- Print it.
+function Search:print() print(tostring(self)) end
+
+--- The nets that were tried as a picture: megabytes against accuracy that is lost.
+---@param opt table|nil of ridge.plot's pareto
+---@return table figure
+function Search:plot(opt)
+  local given = { x = 'mb', y = 'drop', better_x = 'lower', better_y = 'lower', label = 'layers' }
+  for name, value in pairs(opt or {}) do given[name] = value end
+  return require('ridge.plot').draw('pareto', self.points, given)
+end
+
+--- Choose bits for each layer: layers go to fewer bits one after the other, those first that do
+--- the least harm for a byte, and each step is kept where accuracy on `validate` has not dropped by
+--- more than `max_drop`. When the budget ends, it is the best so far, and the report says so.
+---
+--- What was chosen on `validate` is to be reported on other rows: quant.compare refuses these as
+--- `test`. With `calibrate`, i8 is static and weights are rounded by gptq.
+---@param net table module in evaluation mode
+---@param opts table {validate = loader, max_drop = 0.005, budget = '10m', calibrate = loader,
+---  batches = 100, kinds = {'i8', 'w4', 'w3', 'w2'}}
+---@return table q
+---@return table search points {mb, drop, drop_lo, drop_hi, kl, changed, layers, taken, front};
+---  print(), plot()
+-- >> local net = ridge.nn.Sequential(ridge.nn.Linear(32, 32), ridge.nn.Linear(32, 3)):eval()
+-- >> local data = ridge.data.Loader({ ridge.randn(64, 32), ridge.zeros(64) }, { batch = 32 })
+-- >> return ridge.quant.search(net, { validate = data, budget = 5 })
+function M.search(net, opts)
+  opts = options.check(SPEC, opts, WHAT)
+  nets.need(net, WHAT)
+  opts.kinds = opts.kinds or { 'i8', 'w4', 'w3', 'w2' }
+  candidates.check(opts.kinds, WHAT)
+  local seconds, now = part.seconds(opts.budget), services().now
+  local ends, ended = now() + seconds * 1e9, false
+  local function over()
+    ended = ended or now() > ends
+    return ended
+  end
+  local seen = batches.seen()
+  for x in batches.each(opts.validate, nil, WHAT, 'validate') do seen:add(x) end
+  if opts.calibrate then seen:refuse(opts.calibrate, WHAT, 'calibrate', 'the validation data') end
+  local base, list, left = candidates.of(net, opts, WHAT)
+  if #list == 0 then blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG') end
+  local rows = nets.layers(base)
+  local steps = steps_of(net, list, opts, over)
+  local chosen, best, points = walk(net, base, steps, rows, opts, over)
+  mark_front(points)
+  local q = candidates.together(base, chosen)
+  chain.link(q)
+  local notes = { ('chosen on %d rows: accuracy may drop by %.3g %% of them; %d nets were tried')
+    :format(seen.n, 100 * opts.max_drop, #points) }
+  if best then
+    notes[2] = ('there it drops by %.2f %% [%.2f, %.2f], %d answers changed'):format(
+      100 * best.drop, 100 * best.drop_lo, 100 * best.drop_hi, best.changed)
+  end
+  if ended then notes[#notes + 1] = 'the budget ended: this is the best so far' end
+  report.attach(q, 'search', lines_of(rows, chosen, left), notes)
+  q._quant.seen = seen
+  return q, setmetatable({ points = points, ended = ended }, Search)
+end
+
+return M

@@ -1,0 +1,112 @@
+-- SPDX-License-Identifier: MIT
+-- Each layer alone, and bits for each layer: harm, bytes, what may be lost, a budget that ends.
+local ridge = require 'ridge'
+local held = require 'ridge.quant.held'
+local nn = ridge.nn
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return tostring(e)
+end
+
+local function rows(n, seed) return ridge.randn(n, 32, { generator = ridge.generator(seed) }) end
+
+-- The answers of the net itself: every change is a drop. Its first layer barely matters.
+local function case()
+  local net = nn.Sequential(nn.Linear(32, 64, { seed = 1, activation = 'relu' }),
+    nn.Linear(64, 64, { seed = 2, activation = 'relu' }), nn.Linear(64, 4, { seed = 3 })):eval()
+  local x = rows(200, 4)
+  return net, ridge.data.Loader({ x, net(x):argmax(2) }, { batch = 100, shuffle = false })
+end
+
+describe('quant.sensitivity', function()
+  local net, validate = case()
+  local s = ridge.quant.sensitivity(net, { validate = validate, rows = false,
+    kinds = { 'i8', 'w2' } })
+
+  it('sees each layer alone, in each kind', function()
+    assert.equal(6, #s.rows)
+    local by = {}
+    for i, r in ipairs(s.rows) do
+      by[r.point] = r
+      assert.is_true(i == 1 or s.rows[i - 1].kl >= r.kl)
+    end
+    for _, at in ipairs { 1, 2, 3 } do
+      local skip = {}
+      for _, other in ipairs { 1, 2, 3 } do
+        if other ~= at then skip[#skip + 1] = tostring(other) end
+      end
+      local q = ridge.quant.weights(net, { bits = 2, method = 'mse', skip = skip })
+      local a = require('ridge.quant.accuracy').pair(net, q, validate, 'x')
+      local r = by[at .. ' w2']
+      assert.equal(a.changed, r.changed)
+      assert.near(a.kl, r.kl, 1e-12)
+      assert.near(held.bytes(net[at]).mb - held.bytes(q[at]).mb, r.saved_mb, 1e-9)
+      assert.is_true(r.kl > by[at .. ' i8'].kl)
+    end
+  end)
+
+  it('is a table and a picture', function()
+    assert.matches('layer +type +KL', tostring(s))
+    assert.matches('of 200', tostring(s))
+    assert.equal('pareto', s:plot().kind)
+  end)
+
+  it('times layers beside what they were', function()
+    local alone = nn.Linear(64, 4, { seed = 1 }):eval()
+    local x = ridge.randn(20, 64)
+    local one = ridge.quant.sensitivity(alone, { validate = ridge.data.Loader({ x,
+      ridge.zeros(20) }, { batch = 20 }) }).rows[1]
+    assert.is_true(one.ratio_lo <= one.ratio and one.ratio <= one.ratio_hi)
+  end)
+end)
+
+describe('quant.search', function()
+  local net, validate = case()
+
+  it('takes as few bytes as an accuracy allows', function()
+    local strict, found = ridge.quant.search(net, { validate = validate, max_drop = 0 })
+    local loose = ridge.quant.search(net, { validate = validate, max_drop = 1 })
+    assert.is_true(held.bytes(strict).mb < held.bytes(net).mb)
+    assert.is_true(held.bytes(loose).mb < held.bytes(strict).mb)
+    local a = require('ridge.quant.accuracy').pair(net, strict, validate, 'x')
+    assert.equal(0, a.only_original)
+    for _, row in ipairs(ridge.quant.report(loose).layers) do assert.equal('w2', row.kind) end
+    local taken, front = 0, 0
+    for _, p in ipairs(found.points) do
+      if p.taken then taken = taken + 1 end
+      if p.front then front = front + 1 end
+      assert.equal(p.taken, p.drop <= 0)
+    end
+    assert.is_true(taken > 0 and front > 0)
+    assert.matches('accuracy may drop by 0 %%', tostring(ridge.quant.report(strict)))
+    assert.equal('pareto', found:plot().kind)
+  end)
+
+  it('ends with its budget, with the best so far', function()
+    local q, found = ridge.quant.search(net, { validate = validate, budget = 1e-6 })
+    assert.is_true(found.ended)
+    assert.matches('the budget ended', tostring(ridge.quant.report(q)))
+    local x = rows(3, 9)
+    assert.same(net(x):tolist(), q(x):tolist())
+  end)
+
+  it('does not test on what it chose on', function()
+    local q = ridge.quant.search(net, { validate = validate, kinds = { 'w8' } })
+    assert.matches('rows of test are rows of', failure(ridge.quant.compare, net, q,
+      { shape = { 1, 32 }, test = validate, iterations = 1 }))
+    assert.matches('search_spec.lua:%d+: quant.search: 200 of the 200 rows of calibrate',
+      failure(ridge.quant.search, net, { validate = validate, calibrate = validate }))
+  end)
+
+  it('says what it cannot', function()
+    assert.matches("no kind 'w5'", failure(ridge.quant.search, net,
+      { validate = validate, kinds = { 'w5' } }))
+    assert.matches('kinds is empty', failure(ridge.quant.sensitivity, net,
+      { validate = validate, kinds = {} }))
+    assert.matches('no duration', failure(ridge.quant.search, net,
+      { validate = validate, budget = 'soon' }))
+    assert.matches('option validate is missing', failure(ridge.quant.search, net, {}))
+  end)
+end)
