@@ -91,16 +91,24 @@ local function coverage(q, x)
     conversions = conversions, layers = #about.rows, method = about.method, notes = about.notes }
 end
 
+local SLOWER = {
+  i8 = 'slower than the original with this input: rounding what comes into a layer takes longer '
+    .. 'than its product gains; more rows, or fewer layers (skip)',
+  packed = 'slower than the original with this input: opening codes takes longer than reading '
+    .. 'weights that stay in the caches; larger layers gain',
+  other = 'slower than the original with this input',
+}
+
 -- What has to be said where nothing was gained.
 local function verdict(r)
-  local list, covered = {}, r.coverage
+  local list, covered, packed = {}, r.coverage, false
+  for _, row in ipairs(covered.left) do packed = packed or row.kind:find '^w%d' ~= nil end
   if r.speedup_hi < 1 then
-    list[#list + 1] = 'slower than the original with this input: rounding what comes into a layer '
-      .. 'takes longer than its product gains; more rows, or fewer layers (skip)'
+    list[#list + 1] = SLOWER[packed and 'packed' or #covered.int8 > 0 and 'i8' or 'other']
   elseif r.speedup_lo <= 1 then
     list[#list + 1] = 'no difference in speed was shown'
   end
-  if #covered.int8 == 0 and covered.method ~= 'half' and covered.method ~= 'weights' then
+  if #covered.int8 == 0 and not packed and covered.method ~= 'half' then
     list[#list + 1] = 'nothing runs in whole numbers'
   end
   if r.bytes.quantized.mb >= r.bytes.original.mb then
@@ -134,7 +142,9 @@ function M.compare(net, q, opts)
   end
   local x = input_of(opts, net)
   local seen = q._quant.seen
-  if opts.test and seen then seen:refuse(opts.test, WHAT, 'test', 'the calibration data') end
+  if opts.test and seen then
+    seen:refuse(opts.test, WHAT, 'test', q._quant.seen_as or 'the calibration data')
+  end
   local found, a, b = times(net, q, x, opts.iterations)
   local r = { speedup = 1 / found.ratio, speedup_lo = 1 / found.ci_hi,
     speedup_hi = 1 / found.ci_lo, original_ms = found.a_ns / 1e6,

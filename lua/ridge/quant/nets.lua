@@ -116,6 +116,12 @@ function M.skipped(net, skip, what)
   M.each(net, function(module, name)
     known[#known + 1] = name == '' and class_of(module) or name
   end)
+  for key in pairs(skip or {}) do
+    if type(key) ~= 'number' then
+      blame.raise(("%s: option skip is a list of names, and %s is no place in it"):format(what,
+        blame.show(key)), 'EARG')
+    end
+  end
   for i = 1, #(skip or {}) do check_name(skip[i], known, what) end
   return function(name)
     for _, head in ipairs(skip or {}) do

@@ -186,7 +186,7 @@ function M.search(net, opts)
   end
   if ended then notes[#notes + 1] = 'the budget ended: this is the best so far' end
   report.attach(q, 'search', lines_of(rows, chosen, left), notes)
-  q._quant.seen = seen
+  q._quant.seen, q._quant.seen_as = seen, 'the validation data'
   return q, setmetatable({ points = points, ended = ended }, Search)
 end
 

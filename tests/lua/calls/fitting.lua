@@ -270,6 +270,8 @@ M.FUNCTIONS = {
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
   ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, bits = one { 2, 3, 4, 6, 8 }, '
     .. 'minimum = often(50), method = one { "rtn", "mse" } }',
+  ['ridge.quant.PackedLinear'] = 'net(32, b):eval(), { code = I(15, b, 32), '
+    .. 'scale = ridge.ones(b, 1, { dtype = "f16" }) }, { bits = 4, group = 32, padding = 0 }',
   ['ridge.quant.prepare'] = 'net(a, b), { pad = true, bits = one { 2, 3, 4, 6, 8 } }',
   ['ridge.quant.convert'] = 'ridge.quant.prepare(net(a, b), { pad = true })',
   ['ridge.quant.sensitivity'] = 'net(a, b):eval(), { validate = ridge.data.Loader({ F(16, a), '

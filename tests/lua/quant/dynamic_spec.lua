@@ -156,6 +156,8 @@ describe('quant.dynamic', function()
       { skip = { '1.' .. part .. 'x' } }))
     ridge.no_grad(function() net[2].weight:narrow(1, 1, 1):fill_(0 / 0) end)
     assert.matches('dynamic: 2: its weight has nan', failure(ridge.quant.dynamic, net))
+    assert.matches('skip is a list of names', failure(ridge.quant.dynamic, net_of(),
+      { skip = { head = true } }))
     assert.matches('a net', failure(ridge.quant.dynamic, 3))
     assert.matches('no layer with weights', failure(ridge.quant.dynamic, nn.ReLU():eval()))
     assert.matches('rows is a whole number', failure(ridge.quant.dynamic, net, { rows = 0 }))
