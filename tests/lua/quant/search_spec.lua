@@ -94,8 +94,8 @@ describe('quant.search', function()
 
   it('does not test on what it chose on', function()
     local q = ridge.quant.search(net, { validate = validate, kinds = { 'w8' } })
-    assert.matches('rows of test are rows of the validation data', failure(ridge.quant.compare, net, q,
-      { shape = { 1, 32 }, test = validate, iterations = 1 }))
+    assert.matches('rows of test are rows of the validation data',
+      failure(ridge.quant.compare, net, q, { shape = { 1, 32 }, test = validate, iterations = 1 }))
     assert.matches('search_spec.lua:%d+: quant.search: 200 of the 200 rows of calibrate',
       failure(ridge.quant.search, net, { validate = validate, calibrate = validate }))
   end)
