@@ -6,6 +6,7 @@ local late = require 'ridge.late'
 return late.namespace({}, {
   Linear = { 'ridge.quant.linear', 'Linear' },
   Folded = { 'ridge.quant.fold', 'Folded' },
+  MaxPool2d = { 'ridge.quant.pool', 'MaxPool2d' },
   Conv2d = { 'ridge.quant.conv', 'Conv2d' },
   static = { 'ridge.quant.static', 'static' }, int8 = { 'ridge.quant.static', 'int8' },
   dynamic = { 'ridge.quant.dynamic', 'dynamic' },

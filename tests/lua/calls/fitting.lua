@@ -288,6 +288,7 @@ M.FUNCTIONS = {
   ['ridge.quant.int8'] = '{ batches = a }',
   ['ridge.quant.Conv2d'] = 'ridge.nn.Conv2d(a, b, 1):eval(), { per = "channel", name = "x", '
     .. 'lo = 0, hi = 1, dtype = "u8" }',
+  ['ridge.quant.MaxPool2d'] = 'ridge.nn.MaxPool2d(2)',
   ['ridge.quant.half'] = 'net(a, b):eval(), one { "bf16", "f16" }',
   ['ridge.quant.report'] = 'ridge.quant.half(net(a, b):eval())',
   ['ridge.quant.compare'] = 'net(a, b):eval(), ridge.quant.half(net(a, b):eval()), '

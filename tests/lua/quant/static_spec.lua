@@ -95,6 +95,30 @@ describe('quant.static', function()
     assert.is_true(apart(q(x), alone(x)) < 0.02)
   end)
 
+  it('pools bytes between layers, and gives what pooling numbers gives', function()
+    for _, layout in ipairs { 'nchw', 'nhwc' } do
+      local function pooled(padding)
+        local net = nn.Sequential(
+          nn.Conv2d(3, 5, 3, { padding = 1, seed = 1, layout = layout, activation = 'relu' }),
+          nn.MaxPool2d({ 2, 3 }, { stride = { 2, 1 }, padding = padding, layout = layout }),
+          nn.Conv2d(5, 4, 2, { seed = 2, layout = layout })):eval()
+        local x = layout == 'nchw' and ridge.randn(8, 3, 8, 7) or ridge.randn(8, 8, 7, 3)
+        return net, x, ridge.quant.static(net, { calibrate = loader(x), rows = false })
+      end
+      local net, x, q = pooled(0)
+      assert.equal('quant.MaxPool2d', getmetatable(q[2]).__name)
+      assert.same({ 'u8', 'u8' }, { q[1](x).dtype, q[2](q[1](x)).dtype })
+      assert.same({ 1, 1 }, { q[1]:conversions(), q[3]:conversions() })
+      local alone = q:clone()
+      alone[1].out = nil
+      assert.equal(0, apart(q(x), alone(x)))
+      assert.is_true(apart(q(x), net(x)) < 0.1)
+      local _, _, padded = pooled(1)
+      assert.equal('nn.MaxPool2d', getmetatable(padded[2]).__name)
+      assert.is_nil(padded[1].out)
+    end
+  end)
+
   it('hands no bytes to what computes with numbers', function()
     local net = nn.Sequential(nn.Linear(4, 4, { seed = 1 }), nn.LayerNorm(4),
       nn.Linear(4, 4, { seed = 2 })):eval()
