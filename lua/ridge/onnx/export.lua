@@ -29,7 +29,7 @@ local SPEC = {
   optimize = { 'boolean', default = true, doc = 'run passes that are for inference' },
   validate = { 'boolean', default = true, doc = 'read the file back and check it' },
   test = { 'boolean', default = true, doc = 'load the file and compare results' },
-  external = { 'number', doc = 'bytes of weights above which they are in a file of their own' },
+  external = { 'number', min = 0, doc = 'bytes of weights above which they are in a file of their own' },
 }
 
 --- Passes of optimize, in their order.
@@ -175,7 +175,12 @@ local function recordings(net, xs, order, places, optimize)
     local ok, list = pcall(variants, sizes.TRIED)
     if not ok then -- an image of 2 rows is too small for most nets
       if not blame.is_error(list) or list.code == 'EINTR' then error(list, 0) end
-      list = variants { 2 * base[name], 3 * base[name], 7 * base[name] }
+      ok, list = pcall(variants, { 2 * base[name], 3 * base[name], 7 * base[name] })
+      if not ok and blame.is_error(list) and list.code ~= 'EINTR' then
+        refuse('dynamic: %s cannot be another size than %d: %s', name, base[name],
+          list.message:match '^[^\n]*')
+      end
+      if not ok then error(list, 0) end
     end
     axes[#axes + 1] = { name = name, variants = list }
   end
