@@ -29,7 +29,8 @@ local SPEC = {
   optimize = { 'boolean', default = true, doc = 'run passes that are for inference' },
   validate = { 'boolean', default = true, doc = 'read the file back and check it' },
   test = { 'boolean', default = true, doc = 'load the file and compare results' },
-  external = { 'number', min = 0, doc = 'bytes of weights above which they are in a file of their own' },
+  external = { 'number', min = 0,
+    doc = 'bytes of weights above which they are in a file of their own' },
 }
 
 --- Passes of optimize, in their order.

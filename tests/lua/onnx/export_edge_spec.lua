@@ -79,7 +79,7 @@ describe('ridge.onnx.export at its edges', function()
     refused('input has no axis 1.5', nn.Linear(3, 2), x, { dynamic = { input = { [1.5] = 'n' } } })
     refused('dynamic: c cannot be another size than 3: linear: x is', nn.Linear(3, 2), x,
       { dynamic = { input = { 'n', 'c' } } })
-    refused('external is -1', nn.Linear(3, 2), x, { external = -1 })
+    refused('external is %-1; it lies', nn.Linear(3, 2), x, { external = -1 })
   end)
 
   it('leaves sizes open that follow an axis on no line, where nobody has to write them', function()
