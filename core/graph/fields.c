@@ -41,19 +41,14 @@ bool rg_json_dtype(rg_json *j, const char *name, size_t n, int32_t *out)
 }
 
 /* "f32[2,6]" */
-bool rg_json_meta(rg_json *j, rg_meta *meta)
+static bool read_meta(rg_json *j, const char *at, rg_meta *meta)
 {
   int64_t count = 1;
-
-  if (!rg_json_string(j)) {
-    return false;
-  }
-  const char *at = j->text;
   const char *open = strchr(at, '[');
 
   *meta = (rg_meta){ 0 };
   if (open == NULL) {
-    return rg_json_wrong(j, "'%.40s' is no type with a shape", j->text);
+    return rg_json_wrong(j, "'%.40s' is no type with a shape", at);
   }
   if (!rg_json_dtype(j, at, (size_t)(open - at), &meta->dtype)) {
     return false;
@@ -74,6 +69,33 @@ bool rg_json_meta(rg_json *j, rg_meta *meta)
     }
   }
   return at[1] == '\0' ? true : rg_json_wrong(j, "'%.40s' is no shape", open);
+}
+
+bool rg_json_meta(rg_json *j, rg_meta *meta)
+{
+  return rg_json_string(j) && read_meta(j, j->text, meta);
+}
+
+bool rg_json_plain_meta(rg_json *j, rg_meta *meta)
+{
+  char text[256];
+  size_t n = 0;
+  bool open = false;
+
+  (void)rg_json_peek(j);
+  for (const char *at = j->at; at < j->end && n < sizeof(text) - 1; at++) {
+    if (*at == ' ' || *at == '\n' || *at == '@' || (*at == ',' && !open)) {
+      break;
+    }
+    open = *at == '[' || (open && *at != ']');
+    text[n++] = *at;
+  }
+  text[n] = '\0';
+  if (!read_meta(j, text, meta)) {
+    return false;
+  }
+  j->at += n;
+  return true;
 }
 
 bool rg_json_device(rg_json *j, int32_t *device)
@@ -288,7 +310,7 @@ static bool read_links(rg_json *j, rg_links *links)
   return j->status == RG_OK;
 }
 
-static bool read_arg(rg_json *j, const rg_arg *arg, char *args)
+bool rg_json_arg(rg_json *j, const rg_arg *arg, char *args)
 {
   char *at = args + arg->offset;
   int64_t pair[2] = { 0 };
@@ -366,7 +388,7 @@ bool rg_json_args(rg_json *j, const rg_op *op, char *args)
     if ((seen & ((uint64_t)1 << i)) != 0) {
       return rg_json_wrong(j, "%s is given its %s twice", op->name, op->arg[i].name);
     }
-    if (!read_arg(j, &op->arg[i], args)) {
+    if (!rg_json_arg(j, &op->arg[i], args)) {
       return false;
     }
     seen |= (uint64_t)1 << i;

@@ -66,8 +66,10 @@ static rg_status ask(rg_call *call, int32_t autocast)
   return status;
 }
 
-rg_status rg_ir_infer(const rg_graph *g, const rg_op *op, const int32_t *in, int32_t n_in,
-                      const void *args, int32_t autocast, rg_call *call)
+/* cost: filled where it is not NULL, of a call that hands out n_made results. */
+static rg_status infer(const rg_graph *g, const rg_op *op, const int32_t *in, int32_t n_in,
+                       const void *args, int32_t autocast, rg_call *call, int32_t n_made,
+                       rg_cost *cost)
 {
   int32_t n = (int32_t)rg_max_i64(n_in, op->n_inputs); /* a record reads all its inputs */
   rg_tensor *x = rg_host_zeroed((size_t)n * sizeof(*x));
@@ -91,10 +93,40 @@ rg_status rg_ir_infer(const rg_graph *g, const rg_op *op, const int32_t *in, int
                  ? ask(call, autocast)
                  : rg_fail(RG_ENOSUP, "graph: %s does not say what comes out of it", op->name);
   }
+  if (status == RG_OK && cost != NULL && op->cost != NULL) {
+    const int32_t n_out = call->n_out;
+
+    call->n_out = (int32_t)rg_min_i64(n_out, n_made);
+    *cost = op->cost(call);
+    call->n_out = n_out;
+  }
   call->in = NULL;
   rg_host_free(x);
   rg_host_free(xs);
   return status;
+}
+
+rg_status rg_ir_infer(const rg_graph *g, const rg_op *op, const int32_t *in, int32_t n_in,
+                      const void *args, int32_t autocast, rg_call *call)
+{
+  return infer(g, op, in, n_in, args, autocast, call, 0, NULL);
+}
+
+rg_status rg_ir_expect(const rg_graph *g, const rg_op *op, const int32_t *in, int32_t n_in,
+                       const void *args, int32_t autocast, int32_t n_made, rg_ir_expected *out)
+{
+  rg_status status = RG_ENOSUP;
+  rg_cost cost = { 0 };
+  rg_call call;
+
+  *out = (rg_ir_expected){ .n_out = -1, .compute = -1, .weight_cast = -1 };
+  if (op->infer != NULL) {
+    status = infer(g, op, in, n_in, args, autocast, &call, n_made, &cost);
+  }
+  if (status == RG_OK) {
+    *out = (rg_ir_expected){ call.n_out, call.compute, call.weight_cast, cost.flops, cost.bytes };
+  }
+  return status == RG_ENOMEM ? status : RG_OK;
 }
 
 /* The rule of a view resolves what is negative, so it gets arguments of its own. */

@@ -43,31 +43,12 @@ const rg_ir_mode rg_ir_mode_fields[] = {
 
 #undef MODE
 
-/* A text in quotes. */
-static void put_quoted(rg_ir_out *o, const char *text)
-{
-  char one[2] = { 0 };
-
-  rg_ir_put_text(o, "\"");
-  for (; *text != '\0'; text++) {
-    if (*text == '"' || *text == '\\') {
-      rg_ir_put(o, "\\%c", *text);
-    } else if ((unsigned char)*text < ' ') {
-      rg_ir_put(o, "\\u%04x", (unsigned)*text);
-    } else {
-      one[0] = *text;
-      rg_ir_put_text(o, one);
-    }
-  }
-  rg_ir_put_text(o, "\"");
-}
-
 /* A field with a text, where there is one. */
 static void put_field(rg_ir_out *o, const rg_graph *g, const char *name, rg_ir_text text)
 {
   if (text != 0) {
     rg_ir_put(o, ", \"%s\": ", name);
-    put_quoted(o, rg_ir_text_of(g, text));
+    rg_ir_put_quoted(o, rg_ir_text_of(g, text));
   }
 }
 

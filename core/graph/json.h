@@ -31,8 +31,9 @@ typedef struct rg_json {
   const char *at;
   const char *end;
   int32_t line;
-  rg_status status; /* RG_EFORMAT where it is not what was asked for; RG_ENOMEM */
-  char *text;       /* of the string that was read last; it grows, so the next may lie elsewhere */
+  const char *begin; /* of the line, for messages that say the column; NULL: they do not */
+  rg_status status;  /* RG_EFORMAT where it is not what was asked for; RG_ENOMEM */
+  char *text;        /* of the string that was read last; it grows, so the next may lie elsewhere */
   size_t room;
 } rg_json;
 
@@ -53,6 +54,12 @@ bool rg_json_more(rg_json *j, char close, bool *begun);
 
 /* A string into j->text. */
 bool rg_json_string(rg_json *j);
+
+/* n bytes into j->text; one of them may be no 0. */
+bool rg_json_keep(rg_json *j, const char *from, size_t n);
+
+/* A word of letters, digits and _ into name, which has room for n bytes. */
+bool rg_json_name(rg_json *j, char *name, size_t n);
 
 /* The name of a field, and its colon. */
 bool rg_json_key(rg_json *j);
@@ -81,6 +88,17 @@ bool rg_json_dtype(rg_json *j, const char *name, size_t n, int32_t *out);
 bool rg_json_meta(rg_json *j, rg_meta *meta);
 
 bool rg_json_device(rg_json *j, int32_t *device);
+
+/* A type with its shape that is not in quotes, up to a space or comma. */
+bool rg_json_plain_meta(rg_json *j, rg_meta *meta);
+
+/* One argument of an operation into the struct of all, as files have it. */
+bool rg_json_arg(rg_json *j, const rg_arg *arg, char *args);
+
+/* Streams of random numbers up to a number, for nodes that draw from them; what they draw is the
+** business of who runs the graph. */
+rg_status rg_json_streams(rg_graph *g, int32_t n) RG_CHECK;
+enum { RG_JSON_MOST_STREAMS = 1000 };
 
 /* Every argument of an operation, by its schema, into the struct of these. */
 bool rg_json_args(rg_json *j, const rg_op *op, char *args);

@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "graph/json.h"
+#include "graph/load_text.h"
 #include "graph/store.h"
 #include "graph/text.h"
 #include "op/list.h"
 
 extern const rg_op rg_op_fill;
-
-enum { MOST_STREAMS = 1000 };
 
 /* A value of the file. */
 typedef struct entry {
@@ -285,31 +284,26 @@ static bool node_field(loading *l, call *c)
          : rg_json_is(&l->j, "body")      ? read_int(l, 0, INT32_MAX, &c->body)
          : rg_json_is(&l->j, "module")    ? read_text(l, &c->node.module)
          : rg_json_is(&l->j, "line")      ? read_text(l, &c->node.line)
-         : rg_json_is(&l->j, "generator") ? read_int(l, 1, MOST_STREAMS, &c->node.generator)
+         : rg_json_is(&l->j, "generator") ? read_int(l, 1, RG_JSON_MOST_STREAMS, &c->node.generator)
          : rg_json_is(&l->j, "repeats")   ? read_int(l, 0, INT32_MAX, &c->node.repeats)
          : rg_json_is(&l->j, "flops")     ? rg_json_double(&l->j, &c->node.flops)
          : rg_json_is(&l->j, "bytes")     ? rg_json_double(&l->j, &c->node.bytes)
                                           : read_mode(l, c);
 }
 
-/* As many streams as a node asks for; what they draw is the business of who runs the graph. */
-static bool need_streams(loading *l, int32_t n)
+rg_status rg_json_streams(rg_graph *g, int32_t n)
 {
-  while (l->g->streams.n < n) {
+  while (g->streams.n < n) {
     rg_generator *generator;
     int32_t number;
 
-    if (!passed(l, rg_generator_new((uint64_t)l->g->streams.n + 1, &generator))) {
-      return false;
-    }
-    rg_status status = rg_ir_generator_add(l->g, generator, &number);
+    RG_TRY(rg_generator_new((uint64_t)g->streams.n + 1, &generator));
+    rg_status status = rg_ir_generator_add(g, generator, &number);
 
     rg_generator_release(generator);
-    if (!passed(l, status)) {
-      return false;
-    }
+    RG_TRY(status);
   }
-  return true;
+  return RG_OK;
 }
 
 /* One output of a node, of a compound one that is there. */
@@ -384,7 +378,7 @@ static bool add_node(loading *l, call *c)
       return false;
     }
   }
-  if (!need_streams(l, c->node.generator) ||
+  if (!passed(l, rg_json_streams(l->g, c->node.generator)) ||
       !passed(l, rg_ir_node_add(l->g, c->op, l->in.data, l->in.n, l->args, &number))) {
     return false;
   }
@@ -562,7 +556,11 @@ rg_status rg_graph_parse(const char *text, int64_t n, rg_graph **out)
   }
   RG_TRY(rg_ir_new(&l.g));
   rg_json_open(&l.j, text, n);
-  (void)read_graph(&l);
+  if (rg_text_is_graph(text, n)) {
+    l.j.status = rg_text_load(text, n, l.g);
+  } else {
+    (void)read_graph(&l);
+  }
   status = l.j.status == RG_OK ? check_loaded(l.g) : l.j.status;
   rg_json_close(&l.j);
   rg_host_free(l.entry.data);

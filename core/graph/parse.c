@@ -3,6 +3,7 @@
 ** JSON, as far as files of graphs need it: a text is gone through once, and nothing is kept of it.
 ** It may come from anywhere, so nothing is believed: not its end, not its depth, not its numbers.
 */
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,7 +34,10 @@ bool rg_json_wrong(rg_json *j, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(text, sizeof(text), format, list);
     va_end(list);
-    j->status = rg_fail(RG_EFORMAT, "graph: line %d: %s", j->line, text);
+    j->status = j->begin == NULL
+                    ? rg_fail(RG_EFORMAT, "graph: line %d: %s", j->line, text)
+                    : rg_fail(RG_EFORMAT, "graph: line %d, column %d: %s", j->line,
+                              (int)rg_min_i64(j->at - j->begin, INT32_MAX - 1) + 1, text);
   }
   return false;
 }
@@ -190,6 +194,33 @@ bool rg_json_string(rg_json *j)
   }
   j->text[n] = '\0';
   return j->at < j->end ? rg_json_take(j, '"') : rg_json_wrong(j, "a string without an end");
+}
+
+bool rg_json_keep(rg_json *j, const char *from, size_t n)
+{
+  if (!has_room(j, n)) {
+    return false;
+  }
+  memcpy(j->text, from, n);
+  j->text[n] = '\0';
+  return strlen(j->text) == n || rg_json_wrong(j, "a byte that is 0");
+}
+
+bool rg_json_name(rg_json *j, char *name, size_t n)
+{
+  char what[8];
+  size_t length = 0;
+
+  (void)rg_json_peek(j);
+  while (j->status == RG_OK && j->at < j->end &&
+         (isalnum((unsigned char)*j->at) || *j->at == '_')) {
+    if (length + 1 == n) {
+      return rg_json_wrong(j, "a word of more than %d letters", (int)n - 1);
+    }
+    name[length++] = *j->at++;
+  }
+  name[length] = '\0';
+  return length > 0 || rg_json_wrong(j, "a word is expected, and there is %s", found(j, what));
 }
 
 bool rg_json_key(rg_json *j)

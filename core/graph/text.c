@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/load_text.h"
 #include "graph/store.h"
 #include "graph/text.h"
 #include "op/fused.h"
@@ -69,6 +70,24 @@ void rg_ir_put_to(rg_ir_out *o, size_t line, size_t column)
   do {
     rg_ir_put_text(o, " ");
   } while (!o->failed && o->n - line < column);
+}
+
+void rg_ir_put_quoted(rg_ir_out *o, const char *text)
+{
+  char one[2] = { 0 };
+
+  rg_ir_put_text(o, "\"");
+  for (; *text != '\0'; text++) {
+    if (*text == '"' || *text == '\\') {
+      rg_ir_put(o, "\\%c", *text);
+    } else if ((unsigned char)*text < ' ') {
+      rg_ir_put(o, "\\u%04x", (unsigned)*text);
+    } else {
+      one[0] = *text;
+      rg_ir_put_text(o, one);
+    }
+  }
+  rg_ir_put_text(o, "\"");
 }
 
 rg_status rg_ir_show(rg_graph *g, rg_ir_out *o, const char **out)
@@ -252,7 +271,8 @@ static void print_operand(rg_ir_out *o, int32_t at, double number)
   }
 }
 
-static void print_link(rg_ir_out *o, const rg_link *l)
+/* typed: says the type also where the link is no cast. */
+static void print_link(rg_ir_out *o, const rg_link *l, bool typed)
 {
   int32_t a = l->load;
   int32_t b = l->with;
@@ -270,7 +290,7 @@ static void print_link(rg_ir_out *o, const rg_link *l)
     rg_ir_put(o, ", \"%s\"", acts[l->act]);
   }
   rg_ir_put_text(o, ")");
-  if (l->id == RG_FUSED_CAST) {
+  if (l->id == RG_FUSED_CAST || typed) {
     rg_ir_put(o, ": %s", rg_dtype_name(l->dtype));
   }
   if (l->store >= 0) {
@@ -278,12 +298,14 @@ static void print_link(rg_ir_out *o, const rg_link *l)
   }
 }
 
-static void print_links(rg_ir_out *o, const rg_links *links)
+void rg_ir_put_links(rg_ir_out *o, const rg_links *links, const int32_t *dtypes, int32_t n_in)
 {
   rg_ir_put_text(o, "[");
   for (int64_t i = 0; i < links->n && i < RG_FUSED_LINKS; i++) {
+    const rg_link *l = &links->at[i];
+
     rg_ir_put_text(o, i > 0 ? "; " : "");
-    print_link(o, &links->at[i]);
+    print_link(o, l, dtypes != NULL && l->dtype != rg_text_link_type(links, i, dtypes, n_in));
   }
   rg_ir_put_text(o, "]");
 }
@@ -336,7 +358,7 @@ void rg_ir_put_typed_arg(rg_ir_out *o, const rg_arg *arg, const void *args)
     put_list(o, (const rg_sizes *)(const void *)((const char *)args + arg->offset),
              arg->kind == RG_ARG_ORDER ? 1 : 0);
   } else if (arg->type == RG_ARG_links) {
-    print_links(o, (const rg_links *)(const void *)((const char *)args + arg->offset));
+    rg_ir_put_links(o, (const rg_links *)(const void *)((const char *)args + arg->offset), NULL, 0);
   } else {
     rg_ir_put_arg(o, arg, args);
   }
@@ -356,8 +378,9 @@ bool rg_ir_arg_is_default(const rg_arg *arg, const void *args)
     return (double)*wide == arg->fallback;
   case RG_ARG_i64x2:
     return (double)wide[0] == arg->fallback && (double)wide[1] == arg->fallback;
-  case RG_ARG_f64:
-    return *(const double *)at == arg->fallback;
+  case RG_ARG_f64: /* -0 is not 0 */
+    return *(const double *)at == arg->fallback &&
+           !signbit(*(const double *)at) == !signbit(arg->fallback);
   default:
     return false;
   }

@@ -31,6 +31,13 @@ void rg_ir_put_arg(rg_ir_out *o, const rg_arg *arg, const void *args);
 /* The same as one types it in Lua: axes and positions count from 1, flags are true or false. */
 void rg_ir_put_typed_arg(rg_ir_out *o, const rg_arg *arg, const void *args);
 
+/* A chain as one reads it: "[mul(#1, 2); cast(v): bf16 > 1]".  dtypes: of its n_in inputs, so that
+** types stand there that do not follow from them; NULL: only those of casts do. */
+void rg_ir_put_links(rg_ir_out *o, const rg_links *links, const int32_t *dtypes, int32_t n_in);
+
+/* A text in quotes, as JSON has it. */
+void rg_ir_put_quoted(rg_ir_out *o, const char *text);
+
 /* A number so that reading it gives the same bits; in quotes where JSON has no such number. */
 void rg_ir_put_double(rg_ir_out *o, double x);
 

@@ -20,14 +20,15 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local dtype = require 'ridge.tensor.dtype'
+local graph_args = require 'ridge.graph_args'
 local guard = require 'ridge.guard'
 local late = require 'ridge.late'
 local options = require 'ridge.options'
 local output = require 'ridge.ffi.output'
-local links_of = require 'ridge.graph_links'
 local passes = require 'ridge.graph_passes'
 local schema = require 'ridge.tensor.schema'
 local symbolic = require 'ridge.graph_sizes'
+local text_of_graph = require 'ridge.graph_text'
 
 local M = {}
 
@@ -66,48 +67,6 @@ local function values_of(graph, list, n)
   return out
 end
 
-local ARG_TYPES = { i32 = 'int32_t', u32 = 'uint32_t', i64 = 'int64_t', f64 = 'double',
-  i64x2 = 'int64_t' }
-
--- An argument as one gives it: axes count from 1, words for what has names.
-local function arg_of(arg, args)
-  local at = ffi.cast('const char *', args) + arg.offset
-  local ctype = ARG_TYPES[arg.type]
-  if arg.type == 'sizes' then
-    local sizes, list = ffi.cast('const rg_sizes *', at), {}
-    local from = arg.kind == 'order' and 1 or 0
-    for i = 1, tonumber(sizes.n) do list[i] = tonumber(sizes.at[i - 1]) + from end
-    return list
-  end
-  if arg.type == 'links' then return links_of(at) end
-  if not ctype then return nil end
-  local numbers = ffi.cast('const ' .. ctype .. ' *', at)
-  if arg.type == 'i64x2' then return { tonumber(numbers[0]), tonumber(numbers[1]) } end
-  local value = tonumber(numbers[0])
-  if arg.kind == 'position' then return value + 1 end
-  if arg.kind == 'axis' then return value < 0 and value or value + 1 end
-  if arg.kind == 'axes' then
-    local list = {}
-    for i = 0, 31 do
-      if bit.band(bit.rshift(value, i), 1) == 1 then list[#list + 1] = i + 1 end
-    end
-    return list
-  end
-  if arg.kind == 'flag' then return value ~= 0 end
-  if arg.kind == 'dtype' then return dtype.name(value) end
-  if schema.WORDS[arg.kind] then return schema.WORDS[arg.kind][value] end
-  return value
-end
-
-local function args_of(facts)
-  local out = {}
-  local records = schema.records()
-  local record = facts.op >= 0
-    and (records[facts.op + 1] or schema.others()[facts.op + 1 - #records])
-  for _, arg in ipairs(record and record.args or {}) do out[arg.name] = arg_of(arg, facts.args) end
-  return out
-end
-
 local function text_of(pointer)
   local text = ffi.string(pointer)
   return text ~= '' and text or nil
@@ -120,7 +79,7 @@ local OF_NODE = {
   line = function(f) return text_of(f.line) end,
   inputs = function(f, graph) return values_of(graph, f.inputs, f.n_inputs) end,
   outputs = function(f, graph) return values_of(graph, f.outputs, f.n_outputs) end,
-  args = function(f) return args_of(f) end,
+  args = function(f) return graph_args.of(f) end,
   parent = function(f, graph) return node_of(graph, f.parent) end,
   recomputed = function(f) return f.recomputed == 1 end,
   repeats = function(f, graph) return node_of(graph, f.repeats) end, -- whose draw it has
@@ -306,66 +265,6 @@ function Graph:remove(node)
   call.check(C.rg_graph_remove(need(self, 'remove'), mine(self, node, Node, 'node')), 'graph')
 end
 
-local function axis_code(op, value, ndim)
-  if type(value) ~= 'number' or value == 0 or math.abs(value) > ndim
-    or value ~= math.floor(value) then
-    blame.raise(('graph: %s: there is no axis %s of %d'):format(op, blame.show(value), ndim),
-      'EAXIS', 'graph')
-  end
-  return value > 0 and value - 1 or value + ndim
-end
-
--- A value of an argument as C has it.
-local function code_of(op, arg, value, ndim)
-  if arg.kind == 'axis' then return axis_code(op, value, ndim) end
-  if arg.kind == 'axes' then
-    if value == 0 then return 2 ^ ndim - 1 end -- the default: all
-    local bits = 0
-    for _, axis in ipairs(type(value) == 'table' and value or { value }) do
-      bits = bit.bor(bits, bit.lshift(1, axis_code(op, axis, ndim)))
-    end
-    return bits
-  end
-  if arg.kind == 'position' and type(value) == 'number' then return value - 1 end
-  if arg.kind == 'dtype' then return dtype.code(value, 'graph') end
-  if arg.kind == 'flag' then return value and 1 or 0 end
-  for code, word in pairs(schema.WORDS[arg.kind] or {}) do
-    if word == value then return code end
-  end
-  if type(value) ~= 'number' then
-    blame.raise(('graph: %s: %s is %s'):format(op, arg.name, blame.show(value)), 'EARG', 'graph')
-  end
-  return value
-end
-
--- The struct of a call's arguments.
-local function struct_of(record, given, ndim)
-  local bytes = ffi.new('double[?]', math.max(1, math.ceil(record.args_bytes / 8)))
-  local left = {}
-  for name in pairs(given) do left[name] = true end
-  for _, arg in ipairs(record.args) do
-    local value = given[arg.name]
-    if value == nil and arg.kind ~= 'found' then value = schema.default(arg) end
-    if value == nil and arg.kind == 'found' then value = arg.default or 0 end
-    if value == nil or not ARG_TYPES[arg.type] then
-      blame.raise(('graph: %s: %s has to be given'):format(record.name, arg.name), 'EARG', 'graph')
-    end
-    left[arg.name] = nil
-    local at = ffi.cast(ARG_TYPES[arg.type] .. ' *', ffi.cast('char *', bytes) + arg.offset)
-    if arg.type == 'i64x2' then
-      local pair = type(value) == 'table' and value or { value, value }
-      at[0], at[1] = code_of(record.name, arg, pair[1]), code_of(record.name, arg, pair[2])
-    else
-      at[0] = code_of(record.name, arg, value, ndim)
-    end
-  end
-  for name in pairs(left) do
-    blame.raise(('graph: %s has no argument %s'):format(record.name, blame.show(name)), 'EARG',
-      'graph')
-  end
-  return bytes
-end
-
 local INSERT = {
   before = { 'table', doc = 'the node it stands before' },
   after = { 'table', doc = 'or behind' },
@@ -402,8 +301,8 @@ function Graph:insert(op, inputs, opts)
   local ndim = inputs[1] and #inputs[1].shape or 0
   local made = ffi.new 'int32_t[1]'
   call.check(C.rg_graph_insert(self._p, mine(self, opts.before or opts.after, Node, 'node'),
-    opts.after and 1 or 0, record.index, list, #inputs, struct_of(record, opts.args or {}, ndim),
-    made), 'graph')
+    opts.after and 1 or 0, record.index, list, #inputs,
+    graph_args.struct(record, opts.args or {}, ndim), made), 'graph')
   return node_of(self, made[0])
 end
 
@@ -460,22 +359,36 @@ function Graph:save(path)
   output.write(path, 'graph', self:json())
 end
 
-function Graph:__tostring()
+local function printed(graph)
   local slot = ffi.new 'const char *[1]'
-  call.check(C.rg_graph_print(self._p, slot), 'graph')
+  call.check(C.rg_graph_print(graph._p, slot), 'graph')
   return ffi.string(slot[0])
 end
 
---- A graph out of JSON text, of which nothing is run.
----@param text string
----@return table graph
-function M.parse(text)
-  if type(text) ~= 'string' then
-    blame.raise('graph.parse: a text is expected, got ' .. blame.show(text), 'EARG', 'graph')
-  end
+function Graph:__tostring()
+  return self._sizes and text_of_graph.print(self, printed) or printed(self)
+end
+
+local function parsed(text)
   local slot = ffi.new 'rg_graph *[1]'
   call.check(C.rg_graph_parse(text, #text, slot))
   return M.own(slot[0])
+end
+
+--- A graph out of a text, of which nothing is run: one that was printed, `tostring(g)`, or JSON.
+--- It is the same as g but for what no text holds: tensors (inputs begin as zeros; parameters and
+--- constants are given here, or to graph:plan), and what nodes cost is what their records say.
+---@param text string
+---@param opts table|nil {tensors = {['fc.weight'] = t, ['%7'] = t}}: by name, or by number in the
+---  text
+---@return table graph
+-- >> local g = ridge.graph(function(a) return a:exp() end, ridge.ones(2))
+-- >> return ridge.graph.parse(tostring(g)):same(g)
+function M.parse(text, opts)
+  if type(text) ~= 'string' then
+    blame.raise('graph.parse: a text is expected, got ' .. blame.show(text), 'EARG', 'graph')
+  end
+  return text_of_graph.parse(text, opts, parsed)
 end
 
 --- A graph out of a file that graph:save wrote.
@@ -532,15 +445,22 @@ function Graph:ablate(x, opts)
   return require(late.above.ablate[1]).ablate(self, x, opts)
 end
 
+local AT = {
+  check = { 'boolean', default = false,
+    doc = 'run the function once at this size, and raise where it computes something else' },
+}
+
 --- The graph for another size, where it was recorded with sizes that may change:
---- ridge.graph(net, x, { sizes = { { 'N', 3, 224, 224 } } }). It reads the same parameters.
+--- ridge.graph(net, x, { sizes = { { 'N', 3, 224, 224 } } }). It reads the same parameters. The
+--- function was run at three sizes; a branch that it takes at others only, `check` sees.
 ---@param n number the size
+---@param opts table|nil {check = true}
 ---@return table graph
 -- >> local net, x = ridge.nn.Linear(3, 2):eval(), ridge.ones(4, 3)
 -- >> return ridge.graph(net, x, { sizes = { { 'N', 3 } } }):at(9):plan():run()
-function Graph:at(n)
+function Graph:at(n, opts)
   need(self, 'at')
-  return symbolic.at(self, n)
+  return symbolic.at(self, n, options.check(AT, opts or {}, 'graph:at').check)
 end
 
 --- The values with a size that may change: { value =, shape = { 'N', 3, '2*N+1' } }, and name.

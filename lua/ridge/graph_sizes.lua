@@ -4,7 +4,8 @@
 -- The function runs at three sizes, 2, 3 and 7; never 1, which broadcasts and squeezes as no other
 -- size does. Each number of the graph that is a * N + b in all three is symbolic; through two any
 -- line fits. Any other number that differs is an error with its line and values. What a call costs
--- may grow with the square.
+-- may grow with the square. A branch that only other sizes take is not seen by these runs:
+-- graph:at(n, { check = true }) runs the function at that size too, and compares.
 
 local blame = require 'ridge.blame'
 local C = require 'ridge.ffi.lib'
@@ -16,6 +17,7 @@ local ref = require 'ridge.ffi.ref'
 local M = {}
 
 local AT = { 2, 3, 7 }
+M.AT = AT
 
 local function fail(text, ...)
   blame.raise(('graph: ' .. text):format(...), 'ESHAPE', 'graph')
@@ -158,7 +160,10 @@ end
 
 local function skeleton(line) return (line:gsub(NUMBER, '#')) end
 
--- The graph's text with functions of N in it.
+--- Texts of a graph at the three sizes as one with functions of the size in it.
+---@param texts string[] three, of as many lines
+---@param name string of the size
+---@return table parts texts, and functions between them
 local function join(texts, name)
   local lists, parts, nodes = {}, {}, {}
   for i, text in ipairs(texts) do lists[i] = lines_of(text) end
@@ -178,9 +183,16 @@ local function join(texts, name)
   return parts
 end
 
-local function number_text(x)
+M.join = join
+
+--- A number as a text of a graph has it.
+---@param x number
+---@return string
+function M.number_text(x)
   return x == math.floor(x) and math.abs(x) < 2 ^ 53 and ('%d'):format(x) or ('%.17g'):format(x)
 end
+
+local number_text = M.number_text
 
 local function text_at(parts, n)
   local list = {}
@@ -197,6 +209,18 @@ local function formula(part, name)
   return ('%s%s%s'):format(text, part.start > 0 and '+' or '-', number_text(math.abs(part.start)))
 end
 
+--- The text that parts are, with functions of the size in angle brackets.
+---@param parts table of M.join
+---@param name string of the size
+---@return string
+function M.text(parts, name)
+  local list = {}
+  for i, part in ipairs(parts) do
+    list[i] = type(part) == 'string' and part or '<' .. formula(part, name) .. '>'
+  end
+  return table.concat(list)
+end
+
 -- -- Graphs of a size -------------------------------------------------------------------------
 
 -- The values in the order of a graph's text: those that were there before, then those it makes.
@@ -211,11 +235,29 @@ local function in_order(graph)
   return list, n
 end
 
+-- Is it what the function computes at this size?  It runs once more.
+local function compare(sizes, made, n)
+  if not sizes.again then
+    fail('at: the graph was read from a text, and has no function to compare it with')
+  end
+  local ok, graph = pcall(sizes.again, n)
+  if not ok then
+    fail('at: where %s is %d the function fails: %s', sizes.name, n,
+      blame.is_error(graph) and graph.message or tostring(graph))
+  end
+  local same, why = made:same(graph)
+  if not same then
+    fail('at: where %s is %d the function computes something else than a * %s + b says: %s',
+      sizes.name, n, sizes.name, why)
+  end
+end
+
 --- The graph for one size.
 ---@param graph table that was recorded with sizes
 ---@param n number
+---@param check boolean|nil run the function once at this size, and compare
 ---@return table graph
-function M.at(graph, n)
+function M.at(graph, n, check)
   local sizes = graph._sizes
   if not sizes then
     fail "at: no size of this graph may change: ridge.graph(f, x, { sizes = { { 'N', 3 } } })"
@@ -232,6 +274,7 @@ function M.at(graph, n)
     end
   end
   made._made = graph._made
+  if check then compare(sizes, made, n) end
   return made
 end
 
@@ -268,22 +311,26 @@ end
 function M.record(record, parse, sizes, f, ...)
   local args = { ... }
   local name, axes, value = read(sizes, args)
-  local default, texts = random.default(), {}
-  local stood = default:state()
-  for i, n in ipairs(AT) do
-    local list = {}
-    for k = 1, select('#', ...) do
+  local default, texts, n_args = random.default(), {}, select('#', ...)
+  local function again(n)
+    local list, stood = {}, default:state()
+    for k = 1, n_args do
       list[k] = axes[k] and next(axes[k]) and resized(args[k], axes[k], n) or args[k]
     end
-    local graph = record(f, unpack(list, 1, select('#', ...)))
+    local graph = record(f, unpack(list, 1, n_args))
     default:load_state(stood)
+    return graph
+  end
+  for i, n in ipairs(AT) do
+    local graph = again(n)
     if #graph:states() > 0 then
       fail 'it writes to what was there before, and sizes that may change take runs of their own'
     end
     texts[i] = graph:json()
   end
   local graph = record(f, ...)
-  graph._sizes = { name = name, parts = join(texts, name), parse = parse }
+  graph._sizes = { name = name, value = value, parts = join(texts, name), parse = parse,
+    again = again }
   local same, why = true, nil
   if value > 1 then same, why = M.at(graph, value):same(graph) end
   if not same then

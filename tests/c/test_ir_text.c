@@ -311,7 +311,7 @@ static void test_comments(void)
   rg_graph_release(g);
 }
 
-/* Every mode that is another one than a process begins with; types are not told. */
+/* Every mode that is another one than a process begins with, and types that the record does not say. */
 static void test_modes(void)
 {
   static const struct {
@@ -326,9 +326,9 @@ static void test_modes(void)
     { offsetof(rg_graph_modes, tf32), 1, "tf32" },
     { offsetof(rg_graph_modes, gemm), RG_GEMM_ONEDNN, "gemm onednn" },
     { offsetof(rg_graph_modes, autocast), RG_F32, "autocast f32" },
-    { offsetof(rg_graph_modes, layout), RG_NHWC, NULL },
-    { offsetof(rg_graph_modes, compute), RG_F32, NULL },
-    { offsetof(rg_graph_modes, weight_cast), RG_BF16, NULL },
+    { offsetof(rg_graph_modes, layout), RG_NHWC, "layout 1" },
+    { offsetof(rg_graph_modes, compute), RG_F32, "compute f32" },
+    { offsetof(rg_graph_modes, weight_cast), RG_BF16, "weight_cast bf16" },
     { offsetof(rg_graph_modes, vendor), 1, NULL },
     { offsetof(rg_graph_modes, autotune), 1, NULL },
   };

@@ -80,4 +80,37 @@ describe('a graph whose batch may change', function()
       return ridge.graph(function(a) return a * 1 end, x):at(2)
     end)))
   end)
+
+  it('sees a branch at another size where it is asked to look', function()
+    local calls = 0
+    local function f(a)
+      calls = calls + 1
+      if a.shape[1] > 20 then return a:sum(1) end
+      if a.shape[1] == 9 then error 'nine is none' end
+      if a.shape[1] == 11 then return (a * 3):exp() end
+      return (a * 2):exp()
+    end
+    local g = ridge.graph(f, ridge.ones(4, 3), { sizes = { { 'N', 3 } } })
+    local before = calls
+    g:at(30) -- what nobody asked for is not run
+    assert.equal(before, calls)
+    local h = g:at(12, { check = true })
+    assert.equal(before + 1, calls)
+    assert.same(bits.all(f(ridge.ones(12, 3))),
+      bits.all(h:plan():run { input = ridge.ones(12, 3) }))
+    for n, text in pairs {
+      [30] = 'where N is 30 the function computes something else than a * N + b says',
+      [11] = 'where N is 11 the function computes something else',
+      [9] = 'where N is 9 the function fails: ',
+    } do
+      local ok, err = pcall(g.at, g, n, { check = true })
+      assert.is_false(ok)
+      assert.truthy(tostring(err):find(text, 1, true), tostring(err))
+      assert.truthy(tostring(err):find('graph_sizes_spec.lua:', 1, true), tostring(err))
+    end
+    local read = ridge.graph.parse(tostring(g))
+    local ok, err = pcall(read.at, read, 5, { check = true })
+    assert.is_false(ok)
+    assert.truthy(tostring(err):find('has no function to compare it with', 1, true))
+  end)
 end)
