@@ -56,7 +56,64 @@ local function view(x, below, pick)
   if n == 2 then return pick { x:t(), x:permute(2, 1), x:reshape(x.shape[2], x.shape[1]) } end
 end
 
+-- An image of four channels with what x is on average in it.
+local function image(x)
+  return ridge.arange(1, 96):reshape(2, 3, 4, 4) * 0.01 * x:to('f32'):mean()
+end
+
+local PADS = { 'constant', 'reflect', 'edge', 'wrap' }
+local BITS = { 'bitwise_and', 'bitwise_or', 'bitwise_xor', 'bitwise_left_shift',
+  'bitwise_right_shift' }
+
+-- Operations on elements' places, on bits, on images.
+local PLACES = {
+  function(x, _, _, other) return ridge.where(x:gt(0), x, other()) end,
+  function(x, _, pick, _, axis)
+    local values, at = x:sort(axis)
+    return pick { values, at, x:gather(axis, at) }
+  end,
+  function(x, below, pick, _, axis)
+    local values, at = x:topk(below(x.shape[axis]), axis)
+    return pick { values, at, x:index_select(axis, at:reshape(-1):narrow(1, 1, 1)) }
+  end,
+  function(x, _, pick, _, axis)
+    local values, at = x:sort(axis)
+    return x:scatter(axis, at, values * 2, { reduce = pick { 'add', 'none' } })
+  end,
+  function(x, below, pick)
+    return x:pad({ { below(2) - 1, below(2) - 1 } }, { mode = pick(PADS) })
+  end,
+  function(x, _, pick, _, axis)
+    return pick { function() return x:flip(axis) end, function() return x:roll(1, axis) end,
+      function() return x:cumprod(axis) end, function() return x:tril() end,
+      function() return x:triu() end, function() return x:tile(2) end }()
+  end,
+  function(x, below, pick) return x:to('i32')[pick(BITS)](x:to 'i32', below(3)) end,
+  function(x) return x:to('i32'):bitwise_not() end,
+  function(x, _, _, other) return ridge.einsum('ij,kj->ik', x, other()) end,
+  function(x, _, pick)
+    local a = image(x)
+    return pick { function() return a:conv_transpose(ridge.ones(3, 2, 2, 2)) end,
+      function() return a:conv(ridge.ones(2, 3, 3, 3)) end,
+      function() return a:resize({ 6, 5 }, { mode = pick { 'nearest', 'linear' } }) end,
+      function() return a:max_pool(2) end, function() return a:avg_pool(2) end,
+      function() return a:instance_norm() end, function() return a:lrn(3) end,
+      function() return ridge.nn.attention(a, a, a) end }()
+  end,
+  function(x, _, _, other) -- attention in its pieces
+    local y = other()
+    return x:matmul(y:transpose(-1, -2)):softmax(-1):matmul(y)
+  end,
+  function(x, _, _, _, axis) return x:sum(axis):unsqueeze(axis) * x end,
+  function(x, _, _, _, axis) return x:softmax(axis):argmax(axis) end,
+}
+
+local function place(x, below, pick, other)
+  return pick(PLACES)(x, below, pick, other, below(math.max(1, x.ndim)))
+end
+
 local MAKE = {
+  place, place, place,
   function(x, _, pick) return x[pick(UNARY)](x) end,
   function(x, _, pick, other) return x[pick(BINARY)](x, other()) end,
   function(x, _, pick) return x[pick(BINARY)](x, pick(NUMBERS)) end,
@@ -197,7 +254,7 @@ function M.world(seed)
   return world
 end
 
-local SPECIAL = { 0 / 0, 1 / 0, -1 / 0, -0.0, 0 }
+local SPECIAL = { 0 / 0, 1 / 0, -1 / 0, -0.0, 0, 1e-40, -1e-310 }
 
 --- Other numbers in its tensors; in round 2 some that arithmetic is not expected to meet.
 ---@param world table

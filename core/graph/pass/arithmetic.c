@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Arithmetic identities: x * 1, x - 0 and x / 1 are x, for numbers and for tensors filled with one.
+** Arithmetic identities: x * 1, x - 0 and x / 1 are x, for numbers and for tensors filled with one;
+** so is x padded by nothing.
 **
 ** x + 0 and x - -0 are not: they turn -0 into 0.  Neither is what has another type or shape than x
 ** (i32 / 1 is f32), or what would be stored in another way: the result of a product lies densely,
@@ -13,6 +14,7 @@
 #include "op/binary.h"
 #include "op/fill.h"
 #include "op/list.h"
+#include "op/pad.h"
 
 /* Does x op value leave x as it is? */
 static bool is_neutral(int32_t op, double value)
@@ -42,6 +44,17 @@ static bool is_neutral_fill(const rg_merge *m, int32_t op, int32_t value)
          is_neutral(op, ((const rg_fill_args *)rg_ir_args(m->g, node))->value);
 }
 
+/* Are all amounts 0? */
+static bool pads_nothing(const rg_pad_args *args)
+{
+  for (int64_t i = 0; i < args->low.n; i++) {
+    if (args->low.at[i] != 0 || args->high.at[i] != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 /* The input that a node hands on as it is; -1: none. */
 static int32_t handed_on(const rg_merge *m, const rg_ir_node *node)
 {
@@ -49,6 +62,9 @@ static int32_t handed_on(const rg_merge *m, const rg_ir_node *node)
   const int32_t *in = rg_ir_inputs(m->g, node);
   int32_t op = node->op->id;
 
+  if (op == RG_OP_PAD) {
+    return pads_nothing(rg_ir_args(m->g, node)) ? in[0] : RG_IR_NONE;
+  }
   if (op != RG_OP_MUL && op != RG_OP_SUB && op != RG_OP_DIV) {
     return RG_IR_NONE;
   }
@@ -90,7 +106,8 @@ static rg_status visit(rg_merge *m, int32_t number)
   int32_t x = handed_on(m, node);
 
   if (x == RG_IR_NONE || y == RG_IR_NONE || rg_ir_value_at(m->g, y)->was != RG_IR_NONE ||
-      rg_ir_modes_of(m->g, node->modes)->compute != rg_ir_value_at(m->g, x)->meta.dtype ||
+      (node->op->id != RG_OP_PAD &&
+       rg_ir_modes_of(m->g, node->modes)->compute != rg_ir_value_at(m->g, x)->meta.dtype) ||
       !is_dense(m->g, x) || !rg_merge_allowed(m, y, x)) {
     return RG_OK;
   }

@@ -26,9 +26,22 @@ static const pass passes[] = {
     rg_pass_views },
   { { "concat_folding", "concatenations of concatenations along one axis are one", RG_PASS_EXACT },
     rg_pass_concat },
+  { { "reduction_folding", "a reduction and the view that puts its axes back are one call",
+      RG_PASS_EXACT },
+    rg_pass_reduction },
+  { { "pad_folding",
+      "zeros around rows and columns before conv2d are its own padding (the same but for "
+      "rounding; weights that are infinite or nan meet no zero any more)",
+      RG_PASS_REASSOCIATES },
+    rg_pass_pad },
+  { { "argmax_folding",
+      "argmax along the axis of a softmax is that of what the softmax reads (where rounding makes "
+      "two equal, the larger one is found and not the first)",
+      RG_PASS_REASSOCIATES },
+    rg_pass_argmax },
   { { "recover",
-      "layer_norm and gelu out of their pieces (f32: within 1e-5 of the largest result; where x is "
-      "infinite gelu may be a number and not nan)",
+      "layer_norm, gelu and attention out of their pieces (f32: within 1e-5 of the largest result; "
+      "where x is infinite gelu may be a number and not nan)",
       RG_PASS_REASSOCIATES },
     rg_pass_recover },
   { { "batch_norm_folding",

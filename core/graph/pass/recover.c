@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Layer normalisation and GELU out of the pieces that files and other libraries write them in:
+** Layer normalisation, GELU and attention (recover_attention.c) out of the pieces that files and
+** other libraries write them in:
 **
 **   (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * w + b        layer_norm(x, w, b)
 **   x * 0.5 * (1 + erf(x / sqrt(2)))                                 gelu(x)
@@ -12,22 +13,16 @@
 */
 #include <math.h>
 
-#include "graph/pass/pass.h"
+#include "graph/pass/recover.h"
 #include "op/binary.h"
 #include "op/list.h"
 #include "op/norm.h"
 #include "op/reduce.h"
 
-typedef struct finding {
-  rg_graph *g;
-  const rg_merge *m;
-  const rg_ir_node *end; /* the node whose result is recovered */
-} finding;
-
 /* -- Pieces --------------------------------------------------------------------------------- */
 
 /* The node that makes a value, where it runs as the end does; NULL: none does. */
-static const rg_ir_node *maker(const finding *f, int32_t value)
+const rg_ir_node *rg_recover_maker(const rg_recover *f, int32_t value)
 {
   const rg_ir_value *v = value != RG_IR_NONE ? rg_ir_value_at(f->g, value) : NULL;
 
@@ -44,32 +39,74 @@ static const rg_ir_node *maker(const finding *f, int32_t value)
              : NULL;
 }
 
-static int32_t in_of(const finding *f, const rg_ir_node *node, int32_t i)
+int32_t rg_recover_in(const rg_recover *f, const rg_ir_node *node, int32_t i)
 {
   return i < node->n_in ? rg_ir_inputs(f->g, node)[i] : RG_IR_NONE;
 }
 
+/* The number that a constant of one element is, which broadcasts to a value without a change. */
+static bool is_number(const rg_recover *f, int32_t value, int32_t beside, double *number)
+{
+  const rg_ir_value *v = rg_ir_value_at(f->g, value);
+  const rg_tensor *x = rg_ir_bound(f->g, value);
+
+  if (v->kind != RG_VALUE_CONSTANT || x == NULL || x->_device != RG_CPU || x->_count != 1 ||
+      v->meta.ndim > rg_ir_value_at(f->g, beside)->meta.ndim ||
+      v->meta.dtype != rg_ir_value_at(f->g, beside)->meta.dtype) {
+    return false;
+  }
+  switch (x->_dtype) {
+  case RG_F32:
+    *number = (double)*(const float *)x->_data;
+    return true;
+  case RG_F64:
+    *number = *(const double *)x->_data;
+    return true;
+  default:
+    return false;
+  }
+}
+
+/* The same of two tensors, of which one is such a number: files have them so. */
+static int32_t of_constant(const rg_recover *f, const rg_ir_node *node, int32_t op, double *number)
+{
+  const bool commutes = op == RG_OP_MUL || op == RG_OP_ADD;
+
+  for (int32_t i = 1; i >= (commutes ? 0 : 1); i--) {
+    const int32_t x = rg_recover_in(f, node, 1 - i);
+    const int32_t c = rg_recover_in(f, node, i);
+
+    if (x >= 0 && c >= 0 && is_number(f, c, x, number)) {
+      return x;
+    }
+  }
+  return RG_IR_NONE;
+}
+
 /* Is a node op(x, number)?  Then x; else none. */
-static int32_t of_number(const finding *f, const rg_ir_node *node, int32_t op, double *number)
+int32_t rg_recover_number(const rg_recover *f, const rg_ir_node *node, int32_t op, double *number)
 {
   if (node == NULL || node->op->id != op) {
     return RG_IR_NONE;
   }
   const rg_binary_args *args = rg_ir_args(f->g, node);
 
-  if (!args->scalar || (args->reversed && op != RG_OP_MUL && op != RG_OP_ADD)) {
+  if (!args->scalar) {
+    return of_constant(f, node, op, number);
+  }
+  if ((args->reversed && op != RG_OP_MUL && op != RG_OP_ADD)) {
     return RG_IR_NONE;
   }
   *number = args->value;
-  return in_of(f, node, 0);
+  return rg_recover_in(f, node, 0);
 }
 
 /* Is a node op of two tensors? */
-static bool of_two(const finding *f, const rg_ir_node *node, int32_t op)
+bool rg_recover_two(const rg_recover *f, const rg_ir_node *node, int32_t op)
 {
   return node != NULL && node->op->id == op &&
-         !((const rg_binary_args *)rg_ir_args(f->g, node))->scalar && in_of(f, node, 0) >= 0 &&
-         in_of(f, node, 1) >= 0;
+         !((const rg_binary_args *)rg_ir_args(f->g, node))->scalar &&
+         rg_recover_in(f, node, 0) >= 0 && rg_recover_in(f, node, 1) >= 0;
 }
 
 static bool is_near(double x, double y)
@@ -80,42 +117,43 @@ static bool is_near(double x, double y)
 /* -- GELU ------------------------------------------------------------------------------------ */
 
 /* The x of 1 + erf(x / sqrt(2)). */
-static int32_t of_error(const finding *f, int32_t value)
+static int32_t of_error(const rg_recover *f, int32_t value)
 {
   double number = 0;
-  const rg_ir_node *erf = maker(f, of_number(f, maker(f, value), RG_OP_ADD, &number));
+  const rg_ir_node *erf =
+      rg_recover_maker(f, rg_recover_number(f, rg_recover_maker(f, value), RG_OP_ADD, &number));
 
   if (erf == NULL || erf->op->id != RG_OP_ERF || number != 1) {
     return RG_IR_NONE;
   }
-  const rg_ir_node *scaled = maker(f, in_of(f, erf, 0));
-  int32_t x = of_number(f, scaled, RG_OP_DIV, &number);
+  const rg_ir_node *scaled = rg_recover_maker(f, rg_recover_in(f, erf, 0));
+  int32_t x = rg_recover_number(f, scaled, RG_OP_DIV, &number);
 
   if (x >= 0) {
     return is_near(number, sqrt(2.0)) ? x : RG_IR_NONE;
   }
-  x = of_number(f, scaled, RG_OP_MUL, &number);
+  x = rg_recover_number(f, scaled, RG_OP_MUL, &number);
   return x >= 0 && is_near(number, sqrt(0.5)) ? x : RG_IR_NONE;
 }
 
 /* The value of which this one is a half. */
-static int32_t of_half(const finding *f, int32_t value)
+static int32_t of_half(const rg_recover *f, int32_t value)
 {
   double number = 0;
-  int32_t x = of_number(f, maker(f, value), RG_OP_MUL, &number);
+  int32_t x = rg_recover_number(f, rg_recover_maker(f, value), RG_OP_MUL, &number);
 
   return number == 0.5 ? x : RG_IR_NONE;
 }
 
 /* Is a value, or half of it where halved is false yet, x (1 + erf(x / sqrt(2)))?  Then x. */
-static int32_t of_product(const finding *f, const rg_ir_node *node, bool halved)
+static int32_t of_product(const rg_recover *f, const rg_ir_node *node, bool halved)
 {
-  if (!of_two(f, node, RG_OP_MUL)) {
+  if (!rg_recover_two(f, node, RG_OP_MUL)) {
     return RG_IR_NONE;
   }
   for (int32_t i = 0; i < 2; i++) {
-    const int32_t a = in_of(f, node, i);
-    const int32_t b = in_of(f, node, 1 - i);
+    const int32_t a = rg_recover_in(f, node, i);
+    const int32_t b = rg_recover_in(f, node, 1 - i);
 
     if (halved) {
       if (of_error(f, b) == a) {
@@ -136,36 +174,36 @@ static int32_t of_product(const finding *f, const rg_ir_node *node, bool halved)
   return RG_IR_NONE;
 }
 
-static int32_t find_gelu(const finding *f)
+static int32_t find_gelu(const rg_recover *f)
 {
   double number = 0;
-  int32_t inner = of_number(f, f->end, RG_OP_MUL, &number);
+  int32_t inner = rg_recover_number(f, f->end, RG_OP_MUL, &number);
 
-  return inner >= 0 && number == 0.5 ? of_product(f, maker(f, inner), true)
+  return inner >= 0 && number == 0.5 ? of_product(f, rg_recover_maker(f, inner), true)
                                      : of_product(f, f->end, false);
 }
 
 /* -- Layer normalisation ----------------------------------------------------------------------- */
 
 /* The x of its mean over the last axis, which stays. */
-static int32_t of_mean(const finding *f, int32_t value)
+static int32_t of_mean(const rg_recover *f, int32_t value)
 {
-  const rg_ir_node *node = maker(f, value);
+  const rg_ir_node *node = rg_recover_maker(f, value);
 
   if (node == NULL || node->op->id != RG_OP_MEAN) {
     return RG_IR_NONE;
   }
   const rg_reduce_args *args = rg_ir_args(f->g, node);
-  const int32_t x = in_of(f, node, 0);
+  const int32_t x = rg_recover_in(f, node, 0);
 
   return args->keep && args->axes == 1u << (rg_ir_value_at(f->g, x)->meta.ndim - 1) ? x
                                                                                     : RG_IR_NONE;
 }
 
 /* The x of x squared. */
-static int32_t of_square(const finding *f, int32_t value)
+static int32_t of_square(const rg_recover *f, int32_t value)
 {
-  const rg_ir_node *node = maker(f, value);
+  const rg_ir_node *node = rg_recover_maker(f, value);
   double number = 0;
   int32_t x;
 
@@ -173,41 +211,44 @@ static int32_t of_square(const finding *f, int32_t value)
     return RG_IR_NONE;
   }
   if (node->op->id == RG_OP_SQUARE) {
-    return in_of(f, node, 0);
+    return rg_recover_in(f, node, 0);
   }
-  if (of_two(f, node, RG_OP_MUL) && in_of(f, node, 0) == in_of(f, node, 1)) {
-    return in_of(f, node, 0);
+  if (rg_recover_two(f, node, RG_OP_MUL) &&
+      rg_recover_in(f, node, 0) == rg_recover_in(f, node, 1)) {
+    return rg_recover_in(f, node, 0);
   }
-  x = of_number(f, node, RG_OP_POW, &number);
+  x = rg_recover_number(f, node, RG_OP_POW, &number);
   return number == 2 ? x : RG_IR_NONE;
 }
 
 /* The d of d / sqrt(mean(d^2) + eps), or of d * rsqrt(...), in one of its two orders. */
-static int32_t of_scaled(const finding *f, const rg_ir_node *node, int32_t i, double *eps)
+static int32_t of_scaled(const rg_recover *f, const rg_ir_node *node, int32_t i, double *eps)
 {
-  const bool divides = of_two(f, node, RG_OP_DIV);
-  const int32_t d = in_of(f, node, i);
-  const rg_ir_node *root = maker(f, in_of(f, node, 1 - i));
+  const bool divides = rg_recover_two(f, node, RG_OP_DIV);
+  const int32_t d = rg_recover_in(f, node, i);
+  const rg_ir_node *root = rg_recover_maker(f, rg_recover_in(f, node, 1 - i));
 
   if (root == NULL || (divides && i == 1) || root->op->id != (divides ? RG_OP_SQRT : RG_OP_RSQRT)) {
     return RG_IR_NONE;
   }
-  const int32_t var = of_number(f, maker(f, in_of(f, root, 0)), RG_OP_ADD, eps);
+  const int32_t var =
+      rg_recover_number(f, rg_recover_maker(f, rg_recover_in(f, root, 0)), RG_OP_ADD, eps);
 
   return var >= 0 && of_square(f, of_mean(f, var)) == d && *eps >= 0 ? d : RG_IR_NONE;
 }
 
-static int32_t find_norm(const finding *f, double *eps)
+static int32_t find_norm(const rg_recover *f, double *eps)
 {
-  if (!of_two(f, f->end, RG_OP_DIV) && !of_two(f, f->end, RG_OP_MUL)) {
+  if (!rg_recover_two(f, f->end, RG_OP_DIV) && !rg_recover_two(f, f->end, RG_OP_MUL)) {
     return RG_IR_NONE;
   }
   for (int32_t i = 0; i < 2; i++) {
     const int32_t d = of_scaled(f, f->end, i, eps);
-    const rg_ir_node *apart = maker(f, d);
+    const rg_ir_node *apart = rg_recover_maker(f, d);
 
-    if (of_two(f, apart, RG_OP_SUB) && of_mean(f, in_of(f, apart, 1)) == in_of(f, apart, 0)) {
-      return in_of(f, apart, 0);
+    if (rg_recover_two(f, apart, RG_OP_SUB) &&
+        of_mean(f, rg_recover_in(f, apart, 1)) == rg_recover_in(f, apart, 0)) {
+      return rg_recover_in(f, apart, 0);
     }
   }
   return RG_IR_NONE;
@@ -216,8 +257,8 @@ static int32_t find_norm(const finding *f, double *eps)
 /* -- In their place ---------------------------------------------------------------------------- */
 
 /* A node over x in the place of the end, whose node goes. */
-static rg_status put(const finding *f, int32_t number, int32_t op, const int32_t *in, int32_t n,
-                     const void *args)
+rg_status rg_recover_put(const rg_recover *f, int32_t number, int32_t op, const int32_t *in,
+                         int32_t n, const void *args)
 {
   const rg_ir_node old = *rg_ir_node_at(f->g, number);
   const int32_t y = rg_ir_outputs(f->g, &old)[0];
@@ -236,36 +277,38 @@ static rg_status put(const finding *f, int32_t number, int32_t op, const int32_t
 }
 
 /* w or b behind a norm that was recovered: input `slot` of it. */
-static rg_status take_in(const finding *f, int32_t number, int32_t op, int32_t slot)
+static rg_status take_in(const rg_recover *f, int32_t number, int32_t op, int32_t slot)
 {
-  for (int32_t i = 0; i < 2 && of_two(f, f->end, op); i++) {
-    const int32_t y = in_of(f, f->end, i);
-    const int32_t vector = in_of(f, f->end, 1 - i);
-    const rg_ir_node *norm = maker(f, y);
+  for (int32_t i = 0; i < 2 && rg_recover_two(f, f->end, op); i++) {
+    const int32_t y = rg_recover_in(f, f->end, i);
+    const int32_t vector = rg_recover_in(f, f->end, 1 - i);
+    const rg_ir_node *norm = rg_recover_maker(f, y);
     const rg_ir_value *v = rg_ir_value_at(f->g, vector);
     const rg_ir_value *of = rg_ir_value_at(f->g, y);
 
     if (norm == NULL || norm->op->id != RG_OP_LAYER_NORM || of->n_uses != 1 || of->result != 0 ||
         v->meta.ndim != 1 || v->meta.dtype != of->meta.dtype || v->device != of->device ||
-        v->meta.shape[0] != of->meta.shape[of->meta.ndim - 1] || in_of(f, norm, slot) >= 0 ||
-        (slot == 1 && in_of(f, norm, 2) >= 0) || !rg_merge_is_last(f->m, in_of(f, norm, 0)) ||
+        v->meta.shape[0] != of->meta.shape[of->meta.ndim - 1] ||
+        rg_recover_in(f, norm, slot) >= 0 || (slot == 1 && rg_recover_in(f, norm, 2) >= 0) ||
+        !rg_merge_is_last(f->m, rg_recover_in(f, norm, 0)) ||
         !rg_merge_alike(of, rg_ir_value_at(f->g, rg_ir_outputs(f->g, f->end)[0]))) {
       continue;
     }
     const rg_layer_norm_args args = *(const rg_layer_norm_args *)rg_ir_args(f->g, norm);
-    int32_t in[3] = { in_of(f, norm, 0), in_of(f, norm, 1), in_of(f, norm, 2) };
+    int32_t in[3] = { rg_recover_in(f, norm, 0), rg_recover_in(f, norm, 1),
+                      rg_recover_in(f, norm, 2) };
 
     in[slot] = vector;
-    return put(f, number, RG_OP_LAYER_NORM, in, 3, &args);
+    return rg_recover_put(f, number, RG_OP_LAYER_NORM, in, 3, &args);
   }
   return RG_OK;
 }
 
-static rg_status visit(finding *f, int32_t number)
+static rg_status visit(rg_recover *f, int32_t number)
 {
   f->end = rg_ir_node_at(f->g, number);
   if (f->end->op == NULL || f->end->n_out != 1 || rg_ir_outputs(f->g, f->end)[0] == RG_IR_NONE ||
-      maker(f, rg_ir_outputs(f->g, f->end)[0]) != f->end) {
+      rg_recover_maker(f, rg_ir_outputs(f->g, f->end)[0]) != f->end) {
     return RG_OK;
   }
   const rg_meta *meta = &rg_ir_value_at(f->g, rg_ir_outputs(f->g, f->end)[0])->meta;
@@ -273,18 +316,24 @@ static rg_status visit(finding *f, int32_t number)
   int32_t x = find_gelu(f);
 
   if (x >= 0 && rg_merge_is_last(f->m, x) && rg_meta_same(meta, &rg_ir_value_at(f->g, x)->meta)) {
-    return put(f, number, RG_OP_GELU, &x, 1, NULL);
+    return rg_recover_put(f, number, RG_OP_GELU, &x, 1, NULL);
   }
   x = find_norm(f, &args.eps);
   if (x >= 0 && rg_merge_is_last(f->m, x) && rg_meta_same(meta, &rg_ir_value_at(f->g, x)->meta)) {
-    return put(f, number, RG_OP_LAYER_NORM, (const int32_t[]){ x, RG_IR_NONE, RG_IR_NONE }, 3,
-               &args);
+    return rg_recover_put(f, number, RG_OP_LAYER_NORM,
+                          (const int32_t[]){ x, RG_IR_NONE, RG_IR_NONE }, 3, &args);
+  }
+  bool found = false;
+
+  RG_TRY(rg_recover_attention(f, number, &found));
+  if (found) {
+    return RG_OK;
   }
   RG_TRY(take_in(f, number, RG_OP_MUL, 1));
   return rg_ir_node_at(f->g, number)->op != NULL ? take_in(f, number, RG_OP_ADD, 2) : RG_OK;
 }
 
-static rg_status visit_all(finding *f)
+static rg_status visit_all(rg_recover *f)
 {
   const int32_t *order;
   int32_t n;
@@ -309,7 +358,7 @@ static rg_status visit_all(finding *f)
 rg_status rg_pass_recover(rg_graph *g)
 {
   rg_merge m;
-  finding f = { .g = g, .m = &m };
+  rg_recover f = { .g = g, .m = &m };
   rg_status status = rg_merge_begin(&m, g);
 
   status = status == RG_OK ? visit_all(&f) : status;

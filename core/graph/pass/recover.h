@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Compounds out of their pieces: what recover.c and recover_attention.c share.
+*/
+#ifndef RIDGE_GRAPH_PASS_RECOVER_H
+#define RIDGE_GRAPH_PASS_RECOVER_H
+
+#include "graph/pass/pass.h"
+
+typedef struct rg_recover {
+  rg_graph *g;
+  const rg_merge *m;
+  const rg_ir_node *end; /* the node whose result is recovered */
+} rg_recover;
+
+/* The node that makes a value, where it runs as the end does; NULL: none does. */
+const rg_ir_node *rg_recover_maker(const rg_recover *f, int32_t value);
+
+/* Input i of a node; none where it has no such. */
+int32_t rg_recover_in(const rg_recover *f, const rg_ir_node *node, int32_t i);
+
+/* Is a node op(x, number)?  Then x; else none. */
+int32_t rg_recover_number(const rg_recover *f, const rg_ir_node *node, int32_t op, double *number);
+
+/* Is a node op of two tensors? */
+bool rg_recover_two(const rg_recover *f, const rg_ir_node *node, int32_t op);
+
+/* A node over n values in the place of the end, whose node, of this number, goes. */
+rg_status rg_recover_put(const rg_recover *f, int32_t number, int32_t op, const int32_t *in,
+                         int32_t n, const void *args) RG_CHECK;
+
+/* Attention in the place of a node, where it is one.  found: out. */
+rg_status rg_recover_attention(const rg_recover *f, int32_t number, bool *found) RG_CHECK;
+
+#endif
