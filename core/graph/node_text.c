@@ -499,7 +499,7 @@ static bool add_node(rg_text *r, call *c, int32_t *out)
   return rg_text_passed(r, rg_ir_modes_add(r->g, &c->modes, &node->modes));
 }
 
-/* "%3: f32[2,4] = relu(%2)   ; net.lua:13", from its result on; one: the first of them was begun. */
+/* "%3: f32[2,4] = relu(%2)   ; net.lua:13", from its results on. */
 bool rg_text_node(rg_text *r)
 {
   call c = { .node = { .repeats = RG_IR_NONE }, .n_results = -1, .out = r->result.n };

@@ -12,7 +12,7 @@
 ** Arguments stand there as they were typed in Lua, axes and positions counted from 1; files
 ** (json.c) keep them as the struct does, from 0.
 **
-** rg_graph_parse reads it back (load_text.c).  What no text holds: tensors, also those of constants,
+** rg_graph_parse reads it back (load_text.c).  What no text holds: tensors, those of constants too,
 ** and where a plan puts outputs.  What follows from the lines before, and from what records say, is
 ** left out; where a graph is otherwise, a comment says it: "writes %2 as %5", "compute f32", "of %5
 ** alone" (and not in the storage of what it views).  A name that a reader could take for something

@@ -226,7 +226,7 @@ bool rg_text_take_word(rg_text *r, const char *word)
           rg_json_wrong(&r->j, "'%s' is expected, and there is '%s'", word, name));
 }
 
-/* Begins the rest of the line with a word and a space, or a word and its end?  Then it is passed. */
+/* Begins the rest of the line with a word that ends there?  Then it is passed. */
 bool rg_text_word(rg_text *r, const char *word)
 {
   const size_t n = strlen(word);

@@ -311,7 +311,7 @@ static void test_comments(void)
   rg_graph_release(g);
 }
 
-/* Every mode that is another one than a process begins with, and types that the record does not say. */
+/* Every mode that is another one than a process begins with, and types that no record says. */
 static void test_modes(void)
 {
   static const struct {

@@ -93,7 +93,9 @@ describe('recover finds attention', function()
       ['softmax over queries'] = function(a, b, c)
         return a:matmul(t(b)):softmax(3):matmul(c)
       end,
-      ['a scale below 0'] = function(a, b, c) return (a:matmul(t(b)) * -1):softmax(-1):matmul(c) end,
+      ['a scale below 0'] = function(a, b, c)
+        return (a:matmul(t(b)) * -1):softmax(-1):matmul(c)
+      end,
       ['a scale of 0'] = function(a, b, c) return (a:matmul(t(b)) * 0):softmax(-1):matmul(c) end,
       ['a number divided by the scores'] = function(a, b, c)
         return (2 / (a:matmul(t(b)):abs() + 1)):softmax(-1):matmul(c)

@@ -8,7 +8,7 @@ local function ops(graph)
 end
 
 local ALL = { 'arithmetic_identities', 'constant_folding', 'view_folding', 'concat_folding',
-  'common_subexpression_elimination', 'dead_code_elimination' }
+  'reduction_folding', 'common_subexpression_elimination', 'dead_code_elimination' }
 
 -- What is left of a function's graph behind passes.
 local function left(passes, f, ...)
@@ -23,7 +23,7 @@ describe('passes of the core', function()
   it('are listed in their order, with what they do', function()
     local list = ridge.graph.passes()
     local exact = {}
-    for i = 1, #ALL + 5 do
+    for i = 1, #ALL + 7 do
       assert.truthy(#list[i].does > 10)
       if list[i].exactness == 'exact' then exact[#exact + 1] = list[i].name end
     end

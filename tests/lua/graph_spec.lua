@@ -108,7 +108,8 @@ describe('graphs', function()
   it('print a line a node', function()
     local text = tostring(blocks(1))
     assert.truthy(text:find('graph of 2 nodes\n', 1, true))
-    assert.truthy(text:find('\n  %%2: f32%[4,8%] = linear%(%%0, %%1, %-%) +; no weight_cast  blocks.1  net.lua:11'))
+    assert.truthy(text:find('\n  %%2: f32%[4,8%] = linear%(%%0, %%1, %-%) +; no weight_cast  '
+      .. 'blocks.1  net.lua:11'))
     assert.truthy(text:find('\n  return %3 y\n', 1, true))
   end)
 

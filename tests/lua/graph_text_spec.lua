@@ -112,7 +112,7 @@ describe('the text of a graph', function()
       ['"op": "sin"'] = '"op": "sin", "layout": 1, "autotune": 2, "gemm": "own", "vendor": 0',
     } do
       assert.truthy(json:find(from, 1, true))
-      json = json:gsub(from, function() return to end) -- fields come behind op
+      json = json:gsub(from, function() return to end)
     end
     there_and_back(ridge.graph.parse(json), 'modes')
   end)
