@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/layout.h"
 
 enum { N_SMALL = 16, N_CLASSES = N_SMALL + 8 * 40 };
 
@@ -32,6 +33,8 @@ struct rg_arena {
   int64_t n_used;          /* blocks in use */
   uint32_t streams;        /* that a plan ran on, a bit each */
   bool closed;
+  rg_slots *notes; /* of requests for the CPU's memory; NULL: nobody wants them */
+  rg_slots layout; /* that requests obey */
 };
 
 static rg_spin lock;
@@ -223,12 +226,16 @@ static void *pool_take(int32_t device, int class)
 ** From the arena's list or the pool.  The note of the block's return is paid for here, because by
 ** then it must not fail: a plan's steps go on writing to a block that is not in use.
 */
-static void *arena_take(rg_arena *arena, int32_t device, int class)
+static void *arena_take(rg_arena *arena, int32_t device, int64_t bytes)
 {
+  const int class = class_of(bytes);
   part *own = arena->parts[device];
   list *l;
-  void *data;
+  void *data = device == RG_CPU_DEVICE ? rg_slots_place(&arena->layout, bytes) : NULL;
 
+  if (data != NULL) {
+    return data;
+  }
   if (own == NULL) {
     own = arena->parts[device] = rg_host_zeroed(sizeof(*own));
   }
@@ -293,11 +300,14 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     return rg_fail(RG_ENOMEM, "memory: %.4g MB more would pass the limit of %.4g MB (%.4g MB live)",
                    (double)bytes / 1048576, (double)limit / 1048576, (double)live / 1048576);
   }
-  data = arena == &pool ? pool_take(device, class) : arena_take(arena, device, class);
+  data = arena == &pool ? pool_take(device, class) : arena_take(arena, device, bytes);
   if (data != NULL) {
     /* a plan's blocks have owners of several sizes */
     watch(device, data, arena == &pool ? bytes : class_bytes(class), class);
     arena->n_used++;
+    if (arena->notes != NULL && device == RG_CPU_DEVICE) {
+      rg_slots_took(arena->notes, data, bytes);
+    }
     m->live_bytes += bytes;
     m->peak_bytes = rg_max_i64(m->peak_bytes, m->live_bytes);
     m->n_blocks++;
@@ -381,6 +391,21 @@ static void settle(rg_block *block)
   }
 }
 
+/* A closed arena of which no block is in use; NULL: none. */
+static void arena_end(rg_arena *arena)
+{
+  if (arena != NULL && arena->layout.base != NULL) {
+    rg_spin_enter(&lock);
+    memories[RG_CPU_DEVICE].reserved_bytes -= arena->layout.total;
+    rg_spin_leave(&lock);
+    rg_system_give(RG_CPU_DEVICE, arena->layout.base, arena->layout.total);
+  }
+  if (arena != NULL) {
+    rg_slots_end(&arena->layout);
+  }
+  rg_host_free(arena);
+}
+
 void rg_block_free(rg_block *block)
 {
   rg_arena *arena = block->arena;
@@ -405,7 +430,12 @@ void rg_block_free(rg_block *block)
   if (block->site != 0) {
     rg_site_gave(block->device, block->site, block->bytes);
   }
-  if (arena == &pool || arena->closed) {
+  if (arena->notes != NULL && block->device == RG_CPU_DEVICE) {
+    rg_slots_gave(arena->notes, block->data);
+  }
+  if (block->device == RG_CPU_DEVICE && rg_slots_return(&arena->layout, block->data)) {
+    /* it lies in the arena's one block */
+  } else if (arena == &pool || arena->closed) {
     pool_put(block->device, block->stream, block->data, class);
   } else {
     list *l = &arena->parts[block->device]->lists[class];
@@ -416,7 +446,7 @@ void rg_block_free(rg_block *block)
     ended = arena;
   }
   rg_spin_leave(&lock);
-  rg_host_free(ended);
+  arena_end(ended);
   if ((rg_ring_on & (1u << RG_EVENT_FREE)) != 0) {
     rg_ring_moment(RG_EVENT_FREE, block->device, "free", block->bytes, block->data);
   }
@@ -453,9 +483,7 @@ void rg_arena_close(rg_arena *arena)
   arena->closed = true;
   ended = arena->n_used == 0;
   rg_spin_leave(&lock);
-  if (ended) {
-    rg_host_free(arena);
-  }
+  arena_end(ended ? arena : NULL);
 }
 
 rg_arena *rg_arena_swap(rg_arena *arena)
@@ -474,6 +502,36 @@ rg_arena *rg_arena_current(void)
 void rg_arena_ran(rg_arena *arena, int32_t stream)
 {
   arena->streams |= 1u << stream;
+}
+
+void rg_arena_note(rg_arena *arena, rg_slots *notes)
+{
+  arena->notes = notes;
+}
+
+rg_status rg_arena_obey(rg_arena *arena, rg_slots *layout)
+{
+  rg_memory *m = &memories[RG_CPU_DEVICE];
+  char *base;
+
+  if (layout->failed || layout->total == 0) {
+    return RG_OK; /* requests get blocks of their own */
+  }
+  RG_TRY(check_request(RG_CPU_DEVICE, layout->total));
+  base = rg_system_take(RG_CPU_DEVICE, layout->total);
+  if (base == NULL) {
+    return RG_OK;
+  }
+  rg_spin_enter(&lock);
+  m->reserved_bytes += layout->total;
+  m->peak_reserved_bytes = rg_max_i64(m->peak_reserved_bytes, m->reserved_bytes);
+  arena->bytes += layout->total;
+  arena->layout = *layout;
+  arena->layout.base = base;
+  arena->layout.next = 0;
+  rg_spin_leave(&lock);
+  *layout = (rg_slots){ 0 };
+  return RG_OK;
 }
 
 int64_t rg_arena_bytes(const rg_arena *arena)

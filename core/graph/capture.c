@@ -97,6 +97,14 @@ void rg_capture_cancel(void)
   rg_plan_release(rg_capture_swap(NULL));
 }
 
+void rg_capture_forget(void)
+{
+  rg_plan *plan = rg_capture_swap(NULL);
+
+  rg_plan_unnumber(plan);
+  rg_plan_release(plan);
+}
+
 rg_status rg_capture_keeps(rg_arena **before)
 {
   if (capturing->workspace == NULL) {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/layout.h"
 #include "graph/emit.h"
 #include "graph/infer.h"
 #include "graph/plan.h"
@@ -24,8 +25,7 @@ typedef struct emitting {
   const int32_t *order;
   int32_t n;
   rg_tensor **at;   /* by value: what holds it, held */
-  rg_tensor **into; /* by storage: the tensor in whose memory it is made; NULL: memory of the
-                    ** plan's */
+  rg_tensor **into; /* by storage: in whose memory it is made; NULL: the plan's */
   int32_t *last;    /* by value: position of the last node that needs it, 0 where none does; n: the
                     ** graph's end */
   const rg_tensor **in;
@@ -539,9 +539,26 @@ static rg_status emit(emitting *e)
   return status;
 }
 
+/* A capture that is thrown away says what memory is asked for, and how long. */
+static rg_status note_memory(rg_graph *graph, rg_slots *slots)
+{
+  emitting e = { .g = graph };
+  rg_status status;
+
+  RG_TRY(rg_capture_begin());
+  rg_arena_note(rg_arena_current(), slots);
+  status = emitting_new(&e);
+  status = status == RG_OK ? emit(&e) : status;
+  rg_arena_note(rg_arena_current(), NULL); /* outputs, in use now, are in use for good */
+  emitting_end(&e);
+  rg_capture_forget();
+  return status;
+}
+
 rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out)
 {
   emitting e = { .g = graph };
+  rg_slots slots = { 0 };
   rg_plan *plan = NULL;
   rg_status status;
 
@@ -550,8 +567,16 @@ rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out)
   }
   RG_TRY(rg_graph_check(graph));
   RG_TRY(rg_emit_check_aliases(graph));
-  RG_TRY(rg_capture_begin());
-  status = emitting_new(&e);
+  status = note_memory(graph, &slots);
+  status = status == RG_OK ? rg_capture_begin() : status;
+  if (status != RG_OK) {
+    rg_slots_end(&slots);
+    return status;
+  }
+  rg_slots_lay_out(&slots);
+  status = rg_arena_obey(rg_arena_current(), &slots);
+  rg_slots_end(&slots);
+  status = status == RG_OK ? emitting_new(&e) : status;
   status = status == RG_OK ? emit(&e) : status;
   if (status == RG_OK) {
     status = rg_capture_end(&plan);

@@ -57,6 +57,13 @@ rg_status rg_plan_new(rg_plan **out)
   return RG_OK;
 }
 
+void rg_plan_unnumber(const rg_plan *plan)
+{
+  int32_t number = plan->number;
+
+  (void)atomic_compare_exchange_strong(&n_plans, &number, number - 1);
+}
+
 rg_status rg_plan_add(rg_plan *plan, const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                       step **added)
 {

@@ -72,6 +72,12 @@ struct rg_plan {
 /* A plan without steps. */
 rg_status rg_plan_new(rg_plan **out) RG_CHECK;
 
+/* The next plan may have its number, where no other one was made since. */
+void rg_plan_unnumber(const rg_plan *plan);
+
+/* Throw a capture away that nobody heard of. */
+void rg_capture_forget(void);
+
 /* Keep what a clone is made of (clone.c): the graph, copied, and its outputs.  RG_ENOMEM: the plan
 ** is to be released. */
 rg_status rg_plan_remember(rg_plan *plan, struct rg_graph *graph,

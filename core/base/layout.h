@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Layouts of arenas: where each block of a plan lies, from how long it lives.
+**
+** The calls of a plan are captured twice.  First the arena notes what is asked for and when it is
+** given back; from that offsets follow, so that blocks that live at the same time lie apart.  Then
+** the arena obeys: the n-th request that is as it was gets the n-th place.  What is asked for
+** otherwise, and what would meet a block that is still in use, gets a block of its own, as without
+** a layout.  Only memory of the CPU is laid out.
+*/
+#ifndef RIDGE_BASE_LAYOUT_H
+#define RIDGE_BASE_LAYOUT_H
+
+#include "base/base.h"
+
+typedef struct rg_slot {
+  int64_t bytes;    /* rounded up */
+  int64_t offset;   /* -1: it is never given back, and is no part of the layout */
+  int32_t from;     /* when it was asked for and given back, counted in requests and returns */
+  int32_t to;       /* 0: not yet */
+  const void *data; /* while it is noted */
+  bool used;        /* while it is obeyed */
+} rg_slot;
+
+typedef struct rg_slots {
+  rg_slot *at;
+  int32_t n;
+  int32_t room;
+  int32_t now;
+  int32_t next;  /* of the requests that come */
+  int64_t total; /* bytes */
+  int64_t live;  /* the largest sum of blocks that live at one time: no layout is smaller */
+  char *base;    /* memory of total bytes; NULL: none yet */
+  bool failed;   /* there was no memory for notes, or requests came that were not noted */
+} rg_slots;
+
+/* A block was asked for, and given back. */
+void rg_slots_took(rg_slots *s, const void *data, int64_t bytes);
+void rg_slots_gave(rg_slots *s, const void *data);
+
+/* Offsets, of what was given back; there is none where failed is set. */
+void rg_slots_lay_out(rg_slots *s);
+
+/* The place of the next request; NULL: it has none. */
+void *rg_slots_place(rg_slots *s, int64_t bytes);
+
+/* Is a block one of the layout's?  It is in use no more then. */
+bool rg_slots_return(rg_slots *s, const void *data);
+
+void rg_slots_end(rg_slots *s);
+
+/* -- Of arenas (alloc.c) -------------------------------------------------------------------- */
+
+/* Note what the arena is asked for, NULL: no more.  The notes are the caller's. */
+void rg_arena_note(rg_arena *arena, rg_slots *notes);
+
+/* Obey a layout, which is the arena's from here on: what it refers to is taken. */
+rg_status rg_arena_obey(rg_arena *arena, rg_slots *layout) RG_CHECK;
+
+#endif
