@@ -276,6 +276,20 @@ describe('a line', function()
     assert.equal('applies', found.state, found.measured)
   end)
 
+  it('of larger batches has the time of a row, not of a batch', function()
+    local asked = {}
+    local r = run_of.new({ rows = 8, device = 'cpu' }, { peak = function() return 1000 end,
+      pair_passes = function(_, _, how)
+        asked[#asked + 1] = how.rows
+        return { ratio = 1.6, lo = 1.2, hi = 1.8, a_ns = 100, b_ns = 160 }
+      end }, {})
+    local list = r:batches()
+    assert.same({ 16, 32 }, asked)
+    assert.same({ 0.8, 0.6, 0.9 }, { list[1].ratio, list[1].lo, list[1].hi })
+    assert.same({ 0.4, 0.3, 0.45 }, { list[2].ratio, list[2].lo, list[2].hi })
+    assert.equal('applies', require('ridge.advise.speed').batch_size(r).state)
+  end)
+
   it('of data loading waits, or does not', function()
     local x, y = classes(64, 8, 2)
     local function loader(s)
