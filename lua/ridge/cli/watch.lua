@@ -19,8 +19,7 @@ Anywhere else: a line each time something changed. Only reads; the sweep does no
     ridge watch runs/one                      # a run that writes event files: ridge.monitor
 
 Of a run: its step, losses, rate, memory, how busy the machine is, what is left, and its curves.
-Where its process is gone, and has told no end (monitor:close() does), that is said, and without
---once the status is 1.]],
+Where its process is gone, and has told no end (monitor:close() does), that is said: status 1.]],
   rest = 'SWEEP|FOLDER', most = 1,
   { 'x', '', 'column across', short = 'x' },
   { 'y', '', 'column upwards', short = 'y' },
