@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What files of tensors take: opening one of 2 GB lazily, 100,000 entries, saving and loading 160
--- MB and 200 small tensors. Milliseconds, the least and the median of several; elapsed for opening, of
--- the processor for the rest. Files are made in the folder that is given.
+-- MB and 200 small tensors. Milliseconds, the least and the median of several; elapsed for opening,
+-- of the processor for the rest. Files are made in the folder that is given.
 --
 --   ./ridge scripts/loading_rate.lua [/dev/shm]
 
