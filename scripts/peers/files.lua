@@ -34,6 +34,7 @@ local opt = ridge.args {
   { 'processes', 3, 'fresh processes of a comparison', min = 1, integer = true },
   { 'blocks', 6, 'blocks of a process in a look', min = 6, integer = true },
   { 'looks', 2, 'looks at most', min = 1, integer = true },
+  { 'minutes', 12, 'behind which no comparison begins', min = 0 },
 }
 ridge.set_num_threads(opt.threads)
 
@@ -106,29 +107,42 @@ local function compared(peer, path, sizes, inputs)
 end
 
 local PEERS = { ort = 'ONNX Runtime', compile = 'torch.compile', eager = 'PyTorch eager' }
+
+local function show(name, peer, ok, found)
+  if ok then
+    print(('%-14s %-14s %10s %10s %8.3f  %-16s %s'):format(name, PEERS[peer],
+      unit.format('ns', found.a_ns), unit.format('ns', found.b_ns), found.ratio,
+      ('%.3f .. %.3f'):format(found.ci_lo, found.ci_hi),
+      ({ faster = 'slower', slower = 'faster' })[found.verdict] or found.verdict))
+  else
+    print(('%-14s %-14s failed: %s'):format(name, PEERS[peer], tostring(found)))
+  end
+  io.stdout:flush()
+end
+
 local began = tonumber(C.rg_clock_ns())
 print(('%-14s %-14s %10s %10s %8s  %-16s %s'):format('net', 'beside', 'ridge', 'peer', 'ratio',
   '95 %', 'ridge is'))
-for _, case in ipairs(CASES) do
-  if begins(opt.only, case[1]) then
-    local path = case[2]()
-    local inputs = inputs_of(path, case[3], case[1])
-    for peer in opt.peers:gmatch '[^,]+' do
-      if peer == 'ort' or opt.torch ~= '' then
-        local ok, found = pcall(compared, peer, path, case[3], inputs)
-        if ok then
-          print(('%-14s %-14s %10s %10s %8.3f  %-16s %s'):format(case[1], PEERS[peer],
-            unit.format('ns', found.a_ns), unit.format('ns', found.b_ns), found.ratio,
-            ('%.3f .. %.3f'):format(found.ci_lo, found.ci_hi),
-            ({ faster = 'slower', slower = 'faster' })[found.verdict] or found.verdict))
-        else
-          print(('%-14s %-14s failed: %s'):format(case[1], PEERS[peer], tostring(found)))
-        end
-        io.stdout:flush()
+local function seconds() return (tonumber(C.rg_clock_ns()) - began) / 1e9 end
+
+local left_out = 0
+local made = {} -- by case: file and inputs
+for peer in opt.peers:gmatch '[^,]+' do
+  for _, case in ipairs(CASES) do
+    local name = case[1]
+    if begins(opt.only, name) and (peer == 'ort' or opt.torch ~= '') then
+      if not made[name] then
+        local path = case[2]()
+        made[name] = { path = path, inputs = inputs_of(path, case[3], name) }
+      end
+      if seconds() > 60 * opt.minutes then
+        left_out = left_out + 1
+      else
+        show(name, peer, pcall(compared, peer, made[name].path, case[3], made[name].inputs))
       end
     end
   end
 end
 assert(os.execute(("rm -rf '%s'"):format(folder)) == 0)
-print(('%d thread%s, %.0f s; %s'):format(opt.threads, opt.threads == 1 and '' or 's',
-  (tonumber(C.rg_clock_ns()) - began) / 1e9, ridge.version()))
+print(('%d thread%s, %.0f s; %s%s'):format(opt.threads, opt.threads == 1 and '' or 's', seconds(),
+  ridge.version(), left_out > 0 and ('; %d left out for time'):format(left_out) or ''))

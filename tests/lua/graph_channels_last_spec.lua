@@ -117,6 +117,30 @@ describe('channels last', function()
     assert.equal('permute copy conv2d conv2d permute copy concat conv2d', ops(graph))
   end)
 
+  it('leaves concatenations that are read with channels first', function()
+    ridge.seed(9)
+    local a, b, c, scale = conv(16, 16), conv(16, 16), conv(32, 16), ridge.randn(32, 1, 1)
+    local function shape_of(f) -- of what is joined
+      for _, node in ipairs(gives_the_same(f, ridge.randn(2, 16, 8, 8)):nodes()) do
+        if node.op == 'concat' then return node.outputs[1].shape end
+      end
+    end
+    local function joined(x)
+      local y = a(x):relu()
+      return ridge.concat({ y, b(y):relu() }, 2)
+    end
+    assert.same({ 2, 32, 8, 8 }, shape_of(function(x) return c(joined(x) * scale) end))
+    assert.same({ 2, 32, 8, 8 }, shape_of(function(x)
+      local n = ridge.concat({ joined(x):relu(), a(x) }, 2):narrow(2, 1, 32)
+      return c((n * scale):relu())
+    end))
+    assert.is_table(shape_of(function(x)
+      local y = joined(x):reshape(2, 4, 8, 8, 8):permute(1, 3, 2, 4, 5):reshape(2, 32, 8, 8)
+      return c(y), y * scale, joined(x) * scale
+    end))
+    assert.same({ 2, 8, 8, 32 }, shape_of(function(x) return c(joined(x)) end))
+  end)
+
   it('deals channels out among groups', function()
     ridge.seed(8)
     local first, last_one = conv(16, 48, 1, {}), conv(48, 48, 3, { groups = 48, padding = 1 })

@@ -309,6 +309,55 @@ static void count(changing *c, int32_t number)
   }
 }
 
+/* Does somebody read a value with channels first? */
+static bool is_read_first(const changing *c, int32_t value)
+{
+  const rg_ir_value *v = rg_ir_value_at(c->g, value);
+  const rg_ir_use *uses = rg_ir_uses(c->g, v);
+
+  for (int32_t i = 0; i < v->n_uses; i++) {
+    if (uses[i].node == RG_IR_NONE || !c->fits[uses[i].node]) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* A node has no place, nor have its parts. */
+static void leave_out(changing *c, int32_t number)
+{
+  for (int32_t i = 0; i < c->n && c->deals[number] != RG_IR_NONE; i++) {
+    if (c->part_of[c->order[i]] == number) {
+      c->part_of[c->order[i]] = RG_IR_NONE;
+      c->fits[c->order[i]] = false;
+    }
+  }
+  c->deals[number] = RG_IR_NONE;
+  c->fits[number] = false;
+}
+
+/* Concatenations that somebody reads with channels first have no place: to copy what each joins,
+** once, is less than to copy all of it behind each (DenseNet).  Neither has what followed them. */
+static void leave_out_read_first(changing *c)
+{
+  bool changed = true;
+
+  while (changed) {
+    changed = false;
+    for (int32_t i = 0; i < c->n; i++) {
+      const int32_t number = c->order[i];
+      const rg_ir_node *node = rg_ir_node_at(c->g, number);
+
+      if (c->fits[number] &&
+          (!follows(c, number) ||
+           (node->op->id == RG_OP_CONCAT && is_read_first(c, rg_ir_outputs(c->g, node)[0])))) {
+        leave_out(c, number);
+        changed = true;
+      }
+    }
+  }
+}
+
 static void find_regions(changing *c)
 {
   for (int32_t i = 0; i < c->n; i++) {
@@ -317,6 +366,7 @@ static void find_regions(changing *c)
     c->fits[number] =
         fits_deal(c, number) || (fits(c, rg_ir_node_at(c->g, number)) && follows(c, number));
   }
+  leave_out_read_first(c);
   for (int32_t i = 0; i < c->n; i++) {
     c->region[c->order[i]].of = c->order[i];
     if (c->fits[c->order[i]]) {
@@ -407,20 +457,6 @@ static void take_args(const rg_graph *g, const rg_ir_node *node, arguments *args
   default:
     break;
   }
-}
-
-/* Does somebody read a value with channels first? */
-static bool is_read_first(const changing *c, int32_t value)
-{
-  const rg_ir_value *v = rg_ir_value_at(c->g, value);
-  const rg_ir_use *uses = rg_ir_uses(c->g, v);
-
-  for (int32_t i = 0; i < v->n_uses; i++) {
-    if (uses[i].node == RG_IR_NONE || !c->fits[uses[i].node]) {
-      return true;
-    }
-  }
-  return false;
 }
 
 /* What a value is with channels last; in front of a node. */
