@@ -162,6 +162,7 @@ local function recordings(net, xs, order, places, optimize)
   for _, name in ipairs(order) do
     local first = places[name][1]
     base[name], where[name] = xs[first.input]:size(first.axis), first
+    if base[name] == 0 then refuse('dynamic: %s is 0 in the example', name) end
     local function variants(list)
       local out, inputs = {}, {}
       for _, size in ipairs(list) do

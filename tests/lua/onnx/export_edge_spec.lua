@@ -79,6 +79,8 @@ describe('ridge.onnx.export at its edges', function()
     refused('input has no axis 1.5', nn.Linear(3, 2), x, { dynamic = { input = { [1.5] = 'n' } } })
     refused('dynamic: c cannot be another size than 3: linear: x is', nn.Linear(3, 2), x,
       { dynamic = { input = { 'n', 'c' } } })
+    refused('dynamic: n is 0 in the example', nn.Linear(3, 2), ridge.ones(0, 3),
+      { dynamic = { input = { 'n' } } })
     refused('external is %-1; it lies', nn.Linear(3, 2), x, { external = -1 })
   end)
 
