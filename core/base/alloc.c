@@ -520,7 +520,8 @@ rg_status rg_arena_obey(rg_arena *arena, rg_slots *layout)
   RG_TRY(check_request(RG_CPU_DEVICE, layout->total));
   base = rg_system_take(RG_CPU_DEVICE, layout->total);
   if (base == NULL) {
-    return RG_OK;
+    return rg_fail(RG_ENOMEM, "memory: the system has no %.4g MB left for a plan",
+                   (double)layout->total / 1048576);
   }
   rg_spin_enter(&lock);
   m->reserved_bytes += layout->total;

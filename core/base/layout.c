@@ -2,7 +2,8 @@
 /*
 ** Offsets from lifetimes.  The largest blocks are placed first, each where the smallest gap between
 ** those that live at the same time holds it (greedy by size: Pisarchyk and Lee, Efficient memory
-** management for deep neural net inference, 2020).
+** management for deep neural net inference, 2020); then the last ones first, and the first ones
+** first, as sizes that grow or shrink along a net want it.  The smallest of the three is taken.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ void rg_slots_took(rg_slots *s, const void *data, int64_t bytes)
 
     if (at == NULL) {
       s->failed = true;
+      s->no_memory = room <= MOST_SLOTS;
       return;
     }
     if (s->n > 0) {
@@ -58,6 +60,16 @@ static int by_size(const void *a, const void *b)
   return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->from - y->from;
 }
 
+static int last_first(const void *a, const void *b)
+{
+  return (*(const rg_slot *const *)b)->from - (*(const rg_slot *const *)a)->from;
+}
+
+static int first_first(const void *a, const void *b)
+{
+  return last_first(b, a);
+}
+
 /* Where a block lies best among n that are placed, in the order of their offsets. */
 static int64_t find_gap(rg_slot *const *placed, int32_t n, const rg_slot *slot)
 {
@@ -82,28 +94,56 @@ static int64_t find_gap(rg_slot *const *placed, int32_t n, const rg_slot *slot)
   return best >= 0 ? best : end;
 }
 
-static void place_all(rg_slots *s, rg_slot **order, rg_slot **placed)
+/* Place n blocks one after the other.  Returns the end of the last one in memory. */
+static int64_t place_in_order(rg_slot *const *order, rg_slot **placed, int32_t n)
 {
-  int32_t n = 0;
-  int32_t n_placed = 0;
+  int64_t total = 0;
 
-  for (int32_t i = 0; i < s->n; i++) {
-    if (s->at[i].to != 0) {
-      order[n++] = &s->at[i];
-    }
-  }
-  qsort((void *)order, (size_t)n, sizeof(*order), by_size);
   for (int32_t i = 0; i < n; i++) {
     rg_slot *slot = order[i];
-    int32_t at = n_placed++;
+    int32_t at = i;
 
-    slot->offset = find_gap(placed, n_placed - 1, slot);
+    slot->offset = find_gap(placed, i, slot);
     for (; at > 0 && placed[at - 1]->offset > slot->offset; at--) {
       placed[at] = placed[at - 1];
     }
     placed[at] = slot;
-    s->total = rg_max_i64(s->total, slot->offset + slot->bytes);
+    total = rg_max_i64(total, slot->offset + slot->bytes);
   }
+  return total;
+}
+
+/* Is a block part of the layout?  all: those that are never given back, too. */
+static bool is_placed(const rg_slot *slot, bool all, int32_t end)
+{
+  return all || (slot->to != 0 && slot->to <= end);
+}
+
+/* Place blocks in the best of three orders.  Returns how much memory that takes. */
+static int64_t place_all(rg_slots *s, rg_slot **order, rg_slot **placed, bool all)
+{
+  static int (*const orders[])(const void *a, const void *b) = { by_size, last_first, first_first };
+  enum { N_ORDERS = sizeof(orders) / sizeof(orders[0]) };
+  int64_t least = INT64_MAX;
+  int32_t n = 0;
+  int32_t best = 0;
+
+  for (int32_t i = 0; i < s->n; i++) {
+    s->at[i].offset = -1;
+    if (is_placed(&s->at[i], all, s->now)) {
+      order[n++] = &s->at[i];
+    }
+  }
+  for (int32_t i = 0; i <= N_ORDERS; i++) { /* once more in the best one */
+    const int32_t now = i < N_ORDERS ? i : best;
+
+    qsort((void *)order, (size_t)n, sizeof(*order), orders[now]);
+    const int64_t total = place_in_order(order, placed, n);
+
+    best = total < least ? now : best;
+    least = rg_min_i64(least, total);
+  }
+  return least;
 }
 
 /* The largest sum of blocks at one time. */
@@ -125,19 +165,41 @@ static void sum_live(rg_slots *s)
   rg_host_free(change);
 }
 
-void rg_slots_lay_out(rg_slots *s)
+/* What is never given back lives to the end.  Returns its bytes. */
+static int64_t end_all(rg_slots *s)
+{
+  int64_t bytes = 0;
+
+  for (int32_t i = 0; i < s->n; i++) {
+    if (s->at[i].to == 0) {
+      s->at[i].to = s->now + 1;
+      bytes += s->at[i].bytes;
+    }
+  }
+  return bytes;
+}
+
+rg_status rg_slots_lay_out(rg_slots *s)
 {
   const size_t bytes = (size_t)(s->n + 1) * sizeof(rg_slot *);
   rg_slot **order = rg_host_alloc(bytes);
   rg_slot **placed = rg_host_alloc(bytes);
+  const bool got = order != NULL && placed != NULL && !s->no_memory;
 
-  s->failed = s->failed || order == NULL || placed == NULL;
-  if (!s->failed) {
-    place_all(s, order, placed);
+  if (got && !s->failed) {
+    const int64_t kept = end_all(s);
+
+    s->total = place_all(s, order, placed, true);
+    if (place_all(s, order, placed, false) + kept <= s->total + s->total / 20) {
+      s->total = place_all(s, order, placed, false);
+    } else {
+      s->total = place_all(s, order, placed, true);
+    }
     sum_live(s);
   }
   rg_host_free((void *)order);
   rg_host_free((void *)placed);
+  return got ? RG_OK : rg_fail(RG_ENOMEM, "memory: no room to lay out a plan");
 }
 
 /* -- Obeying ----------------------------------------------------------------------------------- */

@@ -27,19 +27,22 @@ typedef struct rg_slots {
   int32_t n;
   int32_t room;
   int32_t now;
-  int32_t next;  /* of the requests that come */
-  int64_t total; /* bytes */
-  int64_t live;  /* the largest sum of blocks that live at one time: no layout is smaller */
-  char *base;    /* memory of total bytes; NULL: none yet */
-  bool failed;   /* there was no memory for notes, or requests came that were not noted */
+  int32_t next;   /* of the requests that come */
+  int64_t total;  /* bytes */
+  int64_t live;   /* the largest sum of blocks that live at one time: no layout is smaller */
+  char *base;     /* memory of total bytes; NULL: none yet */
+  bool failed;    /* there are no offsets: too many notes, or requests came that were not noted */
+  bool no_memory; /* for notes */
 } rg_slots;
 
 /* A block was asked for, and given back. */
 void rg_slots_took(rg_slots *s, const void *data, int64_t bytes);
 void rg_slots_gave(rg_slots *s, const void *data);
 
-/* Offsets, of what was given back; there is none where failed is set. */
-void rg_slots_lay_out(rg_slots *s);
+/* Offsets: of what was given back, and of what was not where that spares over a twentieth; else it
+** has blocks of its own, which go back one by one.  RG_ENOMEM, also where there was none for notes;
+** where there were too many of them there are no offsets. */
+rg_status rg_slots_lay_out(rg_slots *s) RG_CHECK;
 
 /* The place of the next request; NULL: it has none. */
 void *rg_slots_place(rg_slots *s, int64_t bytes);

@@ -573,8 +573,8 @@ rg_status rg_graph_plan(rg_graph *graph, rg_tensor **outputs, rg_plan **out)
     rg_slots_end(&slots);
     return status;
   }
-  rg_slots_lay_out(&slots);
-  status = rg_arena_obey(rg_arena_current(), &slots);
+  status = rg_slots_lay_out(&slots);
+  status = status == RG_OK ? rg_arena_obey(rg_arena_current(), &slots) : status;
   rg_slots_end(&slots);
   status = status == RG_OK ? emitting_new(&e) : status;
   status = status == RG_OK ? emit(&e) : status;

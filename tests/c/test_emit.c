@@ -96,7 +96,7 @@ static void test_liveness(void)
     must(rg_graph_copy(g, &h));
     int32_t y = x;
 
-    for (int32_t k = 0; k < (i == 0 ? 2 : 30); k++) {
+    for (int32_t k = 0; k < (i == 0 ? 3 : 30); k++) {
       y = unary(h, &rg_op_neg, y);
     }
     returned(h, y, "");

@@ -1,0 +1,70 @@
+-- SPDX-License-Identifier: MIT
+-- Plans of graphs in memory that is laid out by lifetimes: little more than what lives at one time;
+-- results stay when the plan is gone.
+local ridge = require 'ridge'
+local bits = require 'tests.lua.bits'
+local functions = require 'tests.lua.graph_functions'
+local nn = ridge.nn
+
+-- Bytes that outputs take beside: blocks of their own, rounded up by an eighth.
+local ROUNDING = 16 * 1024
+
+local function within(g, what)
+  local memory = g:memory()
+  assert.is_true(memory.plan <= 1.1 * memory.peak + ROUNDING,
+    ('%s: %d of %d'):format(what, memory.plan, memory.peak))
+  assert.is_true(memory.bound <= memory.peak)
+end
+
+describe('the memory of a plan', function()
+  it('is at most 1.1 times what lives at the peak', function()
+    local function block(n)
+      return nn.Residual(nn.Sequential(nn.Conv2d(n, n, 3, { padding = 1 }), nn.ReLU(),
+        nn.Conv2d(n, n, 3, { padding = 1 })))
+    end
+    local nets = {
+      lenet = { nn.Sequential(nn.Conv2d(1, 6, 5, { padding = 2 }), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(400, 10)),
+        ridge.ones(8, 1, 28, 28) },
+      residual = { nn.Sequential(nn.Conv2d(3, 16, 3, { padding = 1 }), block(16), block(16),
+        nn.AvgPool2d(4), block(16)), ridge.ones(4, 3, 32, 32) },
+      -- attention has room of its own beside, which no value of the graph is
+      transformer = { nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 256), nn.GELU(),
+        nn.Linear(256, 64)), ridge.ones(4, 32, 64) },
+    }
+    for name, net in pairs(nets) do
+      local g = ridge.inference(ridge.graph, net[1]:eval(), net[2])
+      within(g, name)
+      within(g:optimize 'aggressive', name)
+    end
+  end)
+
+  it('is shared by blocks of other sizes, which a pool would keep apart', function()
+    local g = ridge.graph(function(a)
+      for i = 1, 12 do a = ridge.concat({ a, a:narrow(1, 1, 3000 * i) }, 1):exp():sin() end
+      return a:sum()
+    end, ridge.ones(50000))
+    local memory = g:memory()
+    assert.is_true(memory.plan <= 1.1 * memory.peak, memory.plan / memory.peak)
+  end)
+
+  it('gives random functions the bits they have, and keeps results when it is gone', function()
+    ridge.graph.lines(false)
+    for seed = 31, 45 do
+      local want, got = functions.rounds(seed), functions.rounds(seed, {})
+      for round = 1, 3 do assert.same(want[round], got[round], seed) end
+    end
+    ridge.graph.lines(true)
+    local x = ridge.randn(64, 64)
+    local function f(a) return a:exp():sin() * 2 end
+    local plan = ridge.graph(f, x):plan()
+    local y = plan:run()
+    local was = bits.all(y)
+    plan:release()
+    plan = nil -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    for _ = 1, 4 do ridge.graph(f, x * 0):plan():run() end
+    assert.same(was, bits.all(y))
+  end)
+end)
