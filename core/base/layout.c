@@ -146,8 +146,8 @@ static int64_t place_all(rg_slots *s, rg_slot **order, rg_slot **placed, bool al
   return least;
 }
 
-/* The largest sum of blocks at one time. */
-static void sum_live(rg_slots *s)
+/* The largest sum of blocks at one time.  false: no memory. */
+static bool sum_live(rg_slots *s)
 {
   int64_t *change = rg_host_zeroed((size_t)(s->now + 2) * sizeof(*change));
   int64_t live = 0;
@@ -163,6 +163,7 @@ static void sum_live(rg_slots *s)
     s->live = rg_max_i64(s->live, live);
   }
   rg_host_free(change);
+  return change != NULL;
 }
 
 /* What is never given back lives to the end.  Returns its bytes. */
@@ -184,7 +185,7 @@ rg_status rg_slots_lay_out(rg_slots *s)
   const size_t bytes = (size_t)(s->n + 1) * sizeof(rg_slot *);
   rg_slot **order = rg_host_alloc(bytes);
   rg_slot **placed = rg_host_alloc(bytes);
-  const bool got = order != NULL && placed != NULL && !s->no_memory;
+  bool got = order != NULL && placed != NULL && !s->no_memory;
 
   if (got && !s->failed) {
     const int64_t kept = end_all(s);
@@ -195,7 +196,7 @@ rg_status rg_slots_lay_out(rg_slots *s)
     } else {
       s->total = place_all(s, order, placed, true);
     }
-    sum_live(s);
+    got = sum_live(s);
   }
   rg_host_free((void *)order);
   rg_host_free((void *)placed);
