@@ -31,7 +31,7 @@ local STRUCTS = {
     one = { 'layout', 'skip_pad' } },
 }
 
-local SPACES = { nn = 'ridge.nn', quant = 'ridge.quant' }
+local SPACES = { nn = 'ridge.nn', quant = 'ridge.quant.layers' }
 
 -- The class of a name among ridge's own, or nil.
 local function class_of(name)

@@ -4,15 +4,10 @@
 local late = require 'ridge.late'
 
 return late.namespace({}, {
-  Linear = { 'ridge.quant.linear', 'Linear' },
-  Folded = { 'ridge.quant.fold', 'Folded' },
-  MaxPool2d = { 'ridge.quant.pool', 'MaxPool2d' },
-  Conv2d = { 'ridge.quant.conv', 'Conv2d' },
   static = { 'ridge.quant.static', 'static' }, int8 = { 'ridge.quant.static', 'int8' },
   dynamic = { 'ridge.quant.dynamic', 'dynamic' },
   half = { 'ridge.quant.half', 'half' },
   weights = { 'ridge.quant.weights', 'weights' },
-  PackedLinear = { 'ridge.quant.packed', 'PackedLinear' },
   prepare = { 'ridge.quant.prepare', 'prepare' }, convert = { 'ridge.quant.prepare', 'convert' },
   sensitivity = { 'ridge.quant.sensitivity', 'sensitivity' },
   search = { 'ridge.quant.search', 'search' },

@@ -270,8 +270,6 @@ M.FUNCTIONS = {
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
   ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, bits = one { 2, 3, 4, 6, 8 }, '
     .. 'minimum = often(50), method = one { "rtn", "mse" } }',
-  ['ridge.quant.PackedLinear'] = 'net(32, b):eval(), { code = I(15, b, 32), '
-    .. 'scale = ridge.ones(b, 1, { dtype = "f16" }) }, { bits = 4, group = 32, padding = 0 }',
   ['ridge.quant.prepare'] = 'net(a, b), { pad = true, bits = one { 2, 3, 4, 6, 8 } }',
   ['ridge.quant.convert'] = 'ridge.quant.prepare(net(a, b), { pad = true })',
   ['ridge.quant.sensitivity'] = 'net(a, b):eval(), { validate = ridge.data.Loader({ F(16, a), '
@@ -280,20 +278,29 @@ M.FUNCTIONS = {
     .. 'I(b, 16) }), budget = 1, kinds = { "w8", "w4" } }',
   ['ridge.quant.smooth'] = 'ridge.nn.Sequential(net(a, b), net(b, c)):eval(), '
     .. '{ calibrate = ridge.data.Loader({ F(16, a) }) }',
-  ['ridge.quant.Folded'] = '"nn.ReLU", "1"',
   ['ridge.nn.load'] = '(function() net():save("fit.m.safetensors") '
     .. 'return "fit.m.safetensors" end)()',
   ['ridge.quant.static'] = 'net(a, b):eval(), { calibrate = ridge.data.Loader({ F(16, a) }), '
     .. 'rows = false, observer = one { "minmax", "average", "percentile", "mse" } }',
   ['ridge.quant.int8'] = '{ batches = a }',
-  ['ridge.quant.Conv2d'] = 'ridge.nn.Conv2d(a, b, 1):eval(), { per = "channel", name = "x", '
-    .. 'lo = 0, hi = 1, dtype = "u8" }',
-  ['ridge.quant.MaxPool2d'] = 'ridge.nn.MaxPool2d(2)',
   ['ridge.quant.half'] = 'net(a, b):eval(), one { "bf16", "f16" }',
   ['ridge.quant.report'] = 'ridge.quant.half(net(a, b):eval())',
   ['ridge.quant.compare'] = 'net(a, b):eval(), ridge.quant.half(net(a, b):eval()), '
     .. '{ shape = { 1, a }, iterations = 1 }',
   ['ridge.quant.Linear'] = 'net(a, b):eval(), { per = "channel", name = "x" }',
+  ['ridge.quantize'] = 'F(a, b), often(50) and 0.5 or ridge.rand(b), nil, { axis = 2 }',
+  ['ridge.dequantize'] = 'I(100, a, b):to "u8", often(50) and 0.5 or ridge.rand(b), nil, '
+    .. '{ axis = 2 }',
+  ['ridge.pack_bits'] = 'I(4, a, 32):to "u8", { bits = one { 2, 3, 4, 8 } }',
+  ['ridge.unpack_bits'] = 'I(100, a, 48):to "u8", { bits = one { 2, 3, 4, 6 } }',
+  ['ridge.packed_linear'] = 'F(a, 32), I(100, b, 16):to "u8", ridge.rand(b, 1):to "f16", '
+    .. '{ bits = 4 }',
+  ['ridge.sparse'] = 'F(16, b), { block = one { 1, 16 } }',
+  ['ridge.sparse_linear'] = 'F(a, b), ridge.sparse(F(16, b), { block = one { 1, 16 } })',
+  ['ridge.scaled_add'] = 'I(100, a, b):to "i8", I(100, a, b):to "u8", 0.5, 0.25, { dtype = "i8", '
+    .. 'y_scale = 0.5 }',
+  ['ridge.scaled_pool2d'] = 'I(100, a, b, 6, 7):to "u8", one { 1, 2, 3 }, { average = often(50) }',
+  ['ridge.quantize_rows'] = 'F(a, b)',
   ['ridge.query'] = '"fit", { columns = "kind, median(fwd)", group = "kind", db = "fit.db" }',
   ['ridge.recompute'] = 'function(x, w) return x:matmul(w):gelu() end, F(a, b), F(b, c)',
   ['ridge.save'] = 'one { "fit.a.safetensors", "fit.b.safetensors" }, { w = F(a, b), i = I(4, c) }',
