@@ -55,7 +55,7 @@ function Linear:forward(x)
       x:describe(), self.n_in), 'ESHAPE')
   end
   if self.x_dtype then
-    return products.linear(self, base.bytes_of(self, x), base.answer(x))
+    return products.dense(self, base.bytes_of(self, x), base.answer(x))
   end
   local tensors = self._tensors
   given.bias, given.activation, given.dtype = tensors.bias, self.activation, base.answer(x)

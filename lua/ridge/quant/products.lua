@@ -26,7 +26,7 @@ local linear, conv = {}, {}
 ---@param bytes Tensor
 ---@param dtype string of the result, where it is no bytes
 ---@return Tensor
-function M.linear(self, bytes, dtype)
+function M.dense(self, bytes, dtype)
   local t = self._tensors
   local out = self.out
   linear.bias, linear.activation, linear.x_zero = t.bias, self.activation, self.x_zero
@@ -40,7 +40,7 @@ end
 ---@param bytes Tensor
 ---@param dtype string
 ---@return Tensor
-function M.conv2d(self, bytes, dtype)
+function M.convolve(self, bytes, dtype)
   local t = self._tensors
   for name, value in pairs(self.conv) do conv[name] = value end
   conv.bias, conv.activation, conv.x_zero = t.bias, self.activation, self.x_zero
