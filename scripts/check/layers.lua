@@ -18,7 +18,7 @@ local C_ROWS = {
   { "host" },  -- lua/*.c
 }
 local LUA_ROWS = {
-  { "host", "near", "plain", "state", "variables" }, -- host: what the program's C gives to Lua
+  { "host", "near", "plain", "products", "state", "utf8", "variables" }, -- host: C's, for Lua
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },

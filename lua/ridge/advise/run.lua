@@ -5,7 +5,7 @@
 local backend = require 'ridge.backend'
 local blame = require 'ridge.blame'
 local memory = require 'ridge.memory'
-local products = require 'ridge.profile.products'
+local products = require 'ridge.products'
 local unit = require 'ridge.show.unit'
 
 local M = {}

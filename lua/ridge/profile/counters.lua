@@ -6,7 +6,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local columns = require 'ridge.show.columns'
-local products = require 'ridge.profile.products'
+local products = require 'ridge.products'
 local unit = require 'ridge.show.unit'
 
 local M = {}
