@@ -19,8 +19,7 @@ local slot = ref.slot
 
 -- -- Options ------------------------------------------------------------------------------------
 
-M.ACT = {} -- numbers of activations by their names
-for code, name in pairs(schema.ACTS) do M.ACT[name] = code end
+M.ACT = schema.ACT -- numbers of activations by their names
 
 M.BIAS = { 'boolean', default = true, doc = 'add a bias' }
 M.SEED = { 'integer', min = 0, max = 2 ^ 53,

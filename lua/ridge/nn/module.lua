@@ -332,11 +332,11 @@ end
 --- Write the net to a safetensors file from which ridge.nn.load makes it again: its parameters, and
 --- which modules of ridge's own it is made of. A module of your own is refused: keep its state with
 --- ridge.save, and take it with load_state.
----@param path string
+---@param file string its path
 -- >> ridge.nn.Linear(3, 2):save '/tmp/layer.safetensors'
-function Module:save(path)
+function Module:save(file)
   local module, field = unpack(late.above.save_model)
-  require(module)[field](self, path)
+  require(module)[field](self, file)
 end
 
 --- The parameters by name: what a checkpoint holds of the module.

@@ -3,7 +3,6 @@
 --- layer to layer.
 
 local image = require 'ridge.tensor.image'
-local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
@@ -15,11 +14,6 @@ local M = {}
 local need = ref.need
 local scaled_add, scaled_pool2d = run.of 'scaled_add', run.of 'scaled_pool2d'
 
-local function scale_of(scale, x)
-  if type(scale) == 'number' then return make.full(scale, 1, { device = x.device }) end
-  return scale
-end
-
 local ADD = {
   activation = { 'string', default = 'none', choices = schema.ACT_NAMES,
     doc = 'applied to the sum' },
@@ -30,9 +24,6 @@ local ADD = {
   b_zero = { 'integer', default = 0, doc = 'that of b' },
   y_zero = { 'integer', default = 0, doc = 'that of a result of bytes' },
 }
-
-local ACT = {}
-for code, name in pairs(schema.ACTS) do ACT[name] = code end
 
 --- act((a - a_zero) a_scale + (b - b_zero) b_scale) of bytes of one shape, computed in f32; with
 --- dtype 'i8' or 'u8' bytes again, round(y (1 / y_scale)) + y_zero, saturated.  With b and b_scale
@@ -50,8 +41,9 @@ for code, name in pairs(schema.ACTS) do ACT[name] = code end
 function M.scaled_add(a, b, a_scale, b_scale, opts)
   need(a, 'scaled_add')
   opts = options.check(ADD, opts, 'scaled_add')
-  return scaled_add({ a, need(scale_of(a_scale, a), 'scaled_add'), b, scale_of(b_scale, a),
-    scale_of(opts.y_scale, a) }, { act = ACT[opts.activation],
+  local function scale(given) return given ~= nil and run.number(given, a, 'scaled_add') or nil end
+  return scaled_add({ a, run.number(a_scale, a, 'scaled_add'), b, scale(b_scale),
+    scale(opts.y_scale) }, { act = schema.ACT[opts.activation],
     dtype = dtype.code(opts.dtype, 'scaled_add'), a_zero = opts.a_zero, b_zero = opts.b_zero,
     y_zero = opts.y_zero })
 end

@@ -77,11 +77,8 @@ local function whole(value, name, what)
   return value
 end
 
-local acts = {}
-for code, name in pairs(schema.ACTS) do acts[name] = code end
-
 local function act(value, name)
-  local code = acts[value]
+  local code = schema.ACT[value]
   if not code then
     blame.raise(('%s: there is no activation %s'):format(name, blame.show(value)), 'EARG', name)
   end

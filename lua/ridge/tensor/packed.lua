@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- Products with weights of a few bits, and packing such weights.
 
-local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
@@ -13,9 +12,6 @@ local M = {}
 local need = ref.need
 local pack_bits, unpack_bits = run.of 'pack_bits', run.of 'unpack_bits'
 local packed_linear = run.of 'packed_linear'
-
-local ACT = {}
-for code, name in pairs(schema.ACTS) do ACT[name] = code end
 
 local SPEC = {
   bits = { 'integer', required = true, doc = 'of a weight: 2, 3, 4, 6 or 8' },
@@ -73,9 +69,9 @@ function M.packed_linear(x, w, scale, opts)
   need(scale, 'packed_linear')
   opts = options.check(SPEC, opts, 'packed_linear')
   local x_scale = opts.x_scale
-  if type(x_scale) == 'number' then x_scale = make.full(x_scale, 1, { device = x.device }) end
+  if x_scale ~= nil then x_scale = run.number(x_scale, x, 'packed_linear') end
   return packed_linear({ x, w, scale, opts.min, opts.bias, x_scale }, { bits = opts.bits,
-    group = opts.group, act = ACT[opts.activation], dtype = dtype.code(opts.dtype) })
+    group = opts.group, act = schema.ACT[opts.activation], dtype = dtype.code(opts.dtype) })
 end
 
 return M

@@ -22,12 +22,6 @@ local TO = { axis = AXIS, group = GROUP,
 local FROM = { axis = AXIS, group = GROUP,
   type = { 'string', default = 'f32', choices = { 'f32', 'bf16', 'f16' }, doc = 'of the result' } }
 
--- A number becomes a tensor where x is.
-local function scale_of(scale, x, what)
-  if type(scale) == 'number' then return make.full(scale, 1, { device = x.device }) end
-  return need(scale, what)
-end
-
 local function zero_of(zero, x, name, what)
   if type(zero) ~= 'number' then return zero ~= nil and need(zero, what) or nil end
   local range = RANGE[name]
@@ -68,7 +62,7 @@ end
 -- >> ridge.quantize(ridge.tensor { -1, 0, 0.5, 9 }, 0.1, 100, { type = 'u8' })
 function M.quantize(x, scale, zero, opts)
   need(x, 'quantize')
-  scale = scale_of(scale, x, 'quantize')
+  scale = run.number(scale, x, 'quantize')
   opts = options.check(TO, opts, 'quantize')
   zero = zero_of(zero, x, opts.type, 'quantize')
   return call(quantize, x, scale, zero, opts, 'quantize')
@@ -83,7 +77,7 @@ end
 -- >> ridge.dequantize(ridge.tensor({ 90, 100, 105 }, { dtype = 'u8' }), 0.1, 100)
 function M.dequantize(q, scale, zero, opts)
   need(q, 'dequantize')
-  scale = scale_of(scale, q, 'dequantize')
+  scale = run.number(scale, q, 'dequantize')
   opts = options.check(FROM, opts, 'dequantize')
   zero = zero_of(zero, q, q.dtype, 'dequantize')
   return call(dequantize, q, scale, zero, opts, 'dequantize')

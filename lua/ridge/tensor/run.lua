@@ -5,6 +5,7 @@
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
+local make = require 'ridge.tensor.make'
 local ref = require 'ridge.ffi.ref'
 local schema = require 'ridge.tensor.schema'
 
@@ -25,6 +26,16 @@ local function put(at, type, value)
   else
     at[0] = value
   end
+end
+
+--- An input that may be given as a number, which becomes a tensor of one where x is.
+---@param value Tensor|number
+---@param x Tensor
+---@param what string for errors: the operation
+---@return Tensor
+function M.number(value, x, what)
+  if type(value) == 'number' then return make.full(value, 1, { device = x.device }) end
+  return ref.need(value, what)
 end
 
 --- What calls a record.

@@ -6,8 +6,8 @@ local C = require 'ridge.ffi.lib'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local image = require 'ridge.tensor.image'
-local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
+local run = require 'ridge.tensor.run'
 local schema = require 'ridge.tensor.schema'
 local settings = require 'ridge.tensor.settings'
 
@@ -25,14 +25,6 @@ local SETTINGS = settings.of(schema.of 'scaled_linear', {
 })
 local linear = ffi.new('rg_scaled_linear_options')
 local args = {} -- what C is given, by its names
-
--- A number becomes a tensor where x is.
-local function scale_of(scale, x, what)
-  if type(scale) == 'number' then
-    return make.full(scale, 1, { device = x.device })
-  end
-  return need(scale, what)
-end
 
 --- act(((x - x_zero) w') x_scale w_scale + bias) of factors of 8 bits.  Sums of bytes are exact, in
 --- i32, and the same on every CPU; all else is computed in f32, but for sums of 8-bit floats by
@@ -55,11 +47,11 @@ end
 function M.scaled_linear(x, w, x_scale, w_scale, opts)
   need(x, 'scaled_linear')
   need(w, 'scaled_linear')
-  x_scale = x_scale ~= nil and scale_of(x_scale, x, 'scaled_linear') or nil
-  w_scale = scale_of(w_scale, x, 'scaled_linear')
+  x_scale = x_scale ~= nil and run.number(x_scale, x, 'scaled_linear') or nil
+  w_scale = run.number(w_scale, x, 'scaled_linear')
   opts = options.check(SETTINGS.spec, opts, 'scaled_linear')
   local b = opts.bias ~= nil and need(opts.bias, 'scaled_linear')._t or nil
-  local y_scale = opts.y_scale ~= nil and scale_of(opts.y_scale, x, 'scaled_linear') or nil
+  local y_scale = opts.y_scale ~= nil and run.number(opts.y_scale, x, 'scaled_linear') or nil
   SETTINGS.write(args, opts, 'scaled_linear')
   linear.act, linear.dtype = args.act, args.dtype
   linear.x_zero, linear.y_zero = args.x_zero, args.y_zero
@@ -104,11 +96,11 @@ local conv = ffi.new('rg_scaled_conv2d_options')
 function M.scaled_conv2d(x, w, x_scale, w_scale, opts)
   need(x, 'scaled_conv2d')
   need(w, 'scaled_conv2d')
-  x_scale = scale_of(x_scale, x, 'scaled_conv2d')
-  w_scale = scale_of(w_scale, x, 'scaled_conv2d')
+  x_scale = run.number(x_scale, x, 'scaled_conv2d')
+  w_scale = run.number(w_scale, x, 'scaled_conv2d')
   opts = options.check(CONV_OPTIONS, opts, 'scaled_conv2d')
   local b = opts.bias ~= nil and need(opts.bias, 'scaled_conv2d')._t or nil
-  local y_scale = opts.y_scale ~= nil and scale_of(opts.y_scale, x, 'scaled_conv2d') or nil
+  local y_scale = opts.y_scale ~= nil and run.number(opts.y_scale, x, 'scaled_conv2d') or nil
   local shape = w._t._ndim == 4 and w._t._shape or nil
   image.write_conv(conv.conv, opts, shape and tonumber(shape[2]) or 1,
     shape and tonumber(shape[3]) or 1, 'scaled_conv2d')

@@ -40,11 +40,12 @@ local FIELDS = enum('RG_ARG_', 'i32 u32 i64 f64 i64x2 meta sizes links')
 local RUNS = enum('RG_RECORD_', 'KERNEL VIEW COMPOUND')
 local AMPS = enum('RG_AMP_', 'NONE LOWER F32 WIDEST')
 
---- What may follow a product: names by RG_ACT_..., and the list of them.
-M.ACTS, M.ACT_NAMES = {}, {}
+--- What may follow a product: names by RG_ACT_..., the list of them, and RG_ACT_... by name.
+M.ACTS, M.ACT_NAMES, M.ACT = {}, {}, {}
 for code = 0, C.RG_ACT_COUNT - 1 do
   M.ACTS[code] = ffi.string(C.rg_act_name(code))
   M.ACT_NAMES[code + 1] = M.ACTS[code]
+  M.ACT[M.ACTS[code]] = code
 end
 
 -- Words for the numbers of a kind.

@@ -14,9 +14,6 @@ local M = {}
 local need = ref.need
 local sparse_linear = run.of 'sparse_linear'
 
-local ACT = {}
-for code, name in pairs(schema.ACTS) do ACT[name] = code end
-
 local PACK = { block = { 'integer', default = 1, choices = { 1, 16 },
   doc = 'outputs that are kept together' } }
 
@@ -71,7 +68,7 @@ function M.sparse_linear(x, w, opts)
   end
   opts = options.check(SPEC, opts, 'sparse_linear')
   return sparse_linear({ x, need(w.offset, 'sparse_linear'), need(w.column, 'sparse_linear'),
-    need(w.values, 'sparse_linear'), opts.bias }, { act = ACT[opts.activation],
+    need(w.values, 'sparse_linear'), opts.bias }, { act = schema.ACT[opts.activation],
     dtype = dtype.code(opts.dtype, 'sparse_linear') })
 end
 
