@@ -163,8 +163,8 @@ describe('random numbers of what is computed again', function()
     end)
     local text = g:json()
     local a, b = text:match '"repeats": (%d+).*"repeats": (%d+)'
-    local swapped = ridge.graph.parse(text:gsub('("repeats": )(%d+)',
-      function(head, n) return head .. (n == a and b or a) end))
+    local swapped = ridge.graph.parse((text:gsub('("repeats": )(%d+)',
+      function(head, n) return head .. (n == a and b or a) end)))
     assert.not_equal(a, b)
     assert.is_false(g:same(swapped))
     assert.is_true(swapped:same(swapped:copy()))

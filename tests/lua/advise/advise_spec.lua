@@ -238,7 +238,7 @@ describe('a line', function()
         losses = function() return { 1, 1, 1, 1, 0 / 0, 1, 1, 1 }, nil, true end,
         trial = { descent = descent } }.measured
     end
-    assert.matches('; 1 are not finite; from here on one batch, at 0%.1 not finite, '
+    assert.matches('; 1 of them not finite; from here on one batch, at 0%.1 not finite, '
       .. 'at 0%.01 not finite$',
       told(function() return { 0 / 0, 0 / 0, 0 / 0, 0 / 0 } end))
     assert.matches('; 1 are not finite$', told(function() error 'no memory' end))

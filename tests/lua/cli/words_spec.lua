@@ -61,6 +61,7 @@ local SMALLER = {
   { '^(ridge onnx bench .*)', '%1 --quick --no-calibrate' },
   { 'R=16..64*2 ', 'R=2,4 ' }, { '--memory 2GB', '--memory 4MB' },
   { '--kind throughput', '%0 --max 2' }, { '--seconds 5', '--seconds 0.1' },
+  { '--settle 5m', '--settle 1s' },
   { '4711', '3' }, { 'replay 17', 'replay 1' },
   { 'landscape --quick', 'landscape --smoke --layers dense,sketched --forms bits' },
   { '^(ridge %l+ train_mlp .*)', '%1 --smoke' },
