@@ -241,7 +241,7 @@ describe('a line', function()
     assert.matches('; 1 of them not finite; from here on one batch, at 0%.1 not finite, '
       .. 'at 0%.01 not finite$',
       told(function() return { 0 / 0, 0 / 0, 0 / 0, 0 / 0 } end))
-    assert.matches('; 1 are not finite$', told(function() error 'no memory' end))
+    assert.matches('; 1 of them not finite$', told(function() error 'no memory' end))
   end)
 
   it('of processors is of as many as there are', function()
