@@ -37,6 +37,26 @@ function M.each(loader, most, what, name)
   end
 end
 
+--- The first batch of a loader, and a loader that still gives it: none is asked for twice, since a
+--- loader that shuffles would give others.
+---@param loader table
+---@param what string the function's name, for errors
+---@param name string the option, for errors
+---@return Tensor x of the first batch
+---@return table loader
+function M.peek(loader, what, name)
+  local next_batch = M.each(loader, nil, what, name)
+  local first = { next_batch() }
+  return first[1], { each = function()
+    return function()
+      if not first then return next_batch() end
+      local batch = first
+      first = nil
+      return unpack(batch)
+    end
+  end }
+end
+
 -- -- The same rows ------------------------------------------------------------------------------
 
 -- Each row as one number: its product with the same random direction.

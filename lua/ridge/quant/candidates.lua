@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- The layers of a net, each in every kind of whole numbers that is asked about, alone.
 
+local apart = require 'ridge.quant.apart'
 local batches = require 'ridge.quant.batches'
 local blame = require 'ridge.blame'
 local dynamic = require 'ridge.quant.dynamic'
@@ -69,11 +70,15 @@ end
 ---@return table[] list {name, class, kind, net (with that layer alone so), module, before (the
 ---  layer in base)}
 ---@return table[] left {name, class, why}: layers that no kind fits
+---@return table taken names of Sequentials between whose modules nothing is moved
 function M.of(net, opts, what)
   local base = nets.copy(net)
-  fold.fold(base)
-  -- what its products pack is there, as it is of the candidates that are called
-  for x in batches.each(opts.validate, 1, what, 'validate') do inference(base, x) end
+  local taken
+  for x in batches.each(opts.validate, 1, what, 'validate') do
+    taken = apart.of(base, x)
+    fold.fold(base, taken)
+    inference(base, x) -- what its products pack is there, as it is of candidates that are called
+  end
   local layers, list, left = nets.layers(base), {}, {}
   for _, layer in ipairs(layers) do
     local skip, fits, why = others(layers, layer.name), false, nil
@@ -91,7 +96,7 @@ function M.of(net, opts, what)
     end
     if not fits then left[#left + 1] = { name = layer.name, class = layer.class, why = why } end
   end
-  return base, list, left
+  return base, list, left, taken
 end
 
 --- A copy of base with some layers in their kinds.

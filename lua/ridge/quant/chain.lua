@@ -31,11 +31,14 @@ end
 
 --- Link layers of a net whose bytes go nowhere but into the next one.
 ---@param net table
-function M.link(net)
+---@param taken table|nil names of Sequentials that are left, of ridge.quant.apart
+function M.link(net, taken)
   local uses = fold.uses_of(net)
   local function once(module) return (uses[module] or 0) == 1 end
-  nets.each(net, function(module)
-    if getmetatable(module) == Sequential then link(module, once) end
+  nets.each(net, function(module, name)
+    if getmetatable(module) == Sequential and not (taken and taken[name]) then
+      link(module, once)
+    end
   end)
 end
 

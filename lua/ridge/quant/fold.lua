@@ -7,6 +7,7 @@ local BatchNorm = require('ridge.nn.batchnorm').BatchNorm
 local Module = require 'ridge.nn.module'
 local Sequential = require 'ridge.nn.sequential'
 local activation = require 'ridge.nn.activation'
+local apart = require 'ridge.quant.apart'
 local class = require('ridge.class').class
 local in_no_grad = require('ridge.tensor.grad').no_grad
 local base = require 'ridge.nn.layer'
@@ -123,11 +124,14 @@ end
 
 --- Fold, in a net that is a copy, what follows layers directly in a Sequential.
 ---@param net table
+---@param taken table|nil names of Sequentials that are left, of ridge.quant.apart
 ---@return string[] notes what could not be folded
-function M.fold(net)
+function M.fold(net, taken)
   local uses, notes = uses_of(net), {}
   nets.each(net, function(module, name)
-    if getmetatable(module) == Sequential then
+    if taken and taken[name] then
+      notes[#notes + 1] = apart.text(name)
+    elseif getmetatable(module) == Sequential then
       for at = 1, #module.children do
         if is_layer(module[at]) and uses[module[at]] == 1 then fold_into(module, at, name, uses) end
       end

@@ -2,6 +2,7 @@
 --- Nets as quantization sees them: which layers they have, by which names, and copies of them in
 --- which some layers are other ones.
 
+local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local copy = require 'ridge.nn.copy'
 local dense = require 'ridge.nn.dense'
@@ -93,6 +94,23 @@ function M.layers(net)
     end
   end)
   return list
+end
+
+--- Modules that hold a tensor which lies in the memory of another module's: what is written into
+--- one of them changes the other.
+---@param net table
+---@return table shared module to true
+function M.shared(net)
+  local holder, shared = {}, {}
+  M.each(net, function(module)
+    for _, p in ipairs(module.params) do
+      local key = tonumber(ffi.cast('intptr_t', ffi.cast('void *', p.tensor._t._storage)))
+      local other = holder[key]
+      if other and other ~= module then shared[module], shared[other] = true, true end
+      holder[key] = other or module
+    end
+  end)
+  return shared
 end
 
 -- -- Names that are left out ----------------------------------------------------------------------

@@ -170,14 +170,14 @@ function M.search(net, opts)
   local seen = batches.seen()
   for x in batches.each(opts.validate, nil, WHAT, 'validate') do seen:add(x) end
   if opts.calibrate then seen:refuse(opts.calibrate, WHAT, 'calibrate', 'the validation data') end
-  local base, list, left = candidates.of(net, opts, WHAT)
+  local base, list, left, taken = candidates.of(net, opts, WHAT)
   if #list == 0 then blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG') end
   local rows = nets.layers(base)
   local steps = steps_of(net, list, opts, over)
   local chosen, best, points = walk(net, base, steps, rows, opts, over)
   mark_front(points)
   local q = candidates.together(base, chosen)
-  chain.link(q)
+  chain.link(q, taken)
   local notes = { ('chosen on %d rows: accuracy may drop by %.3g %% of them; %d nets were tried')
     :format(seen.n, 100 * opts.max_drop, #points) }
   if best then

@@ -3,6 +3,8 @@
 --- comes into a layer are made smaller where they are large, in the module before it, and the
 --- layer's weights larger.
 
+local apart = require 'ridge.quant.apart'
+local batches = require 'ridge.quant.batches'
 local blame = require 'ridge.blame'
 local calibrate = require 'ridge.quant.calibrate'
 local fold = require 'ridge.quant.fold'
@@ -41,20 +43,22 @@ local function is_relu(module)
   return getmetatable(module).__name == 'nn.ReLU'
 end
 
--- Pairs of a module and the dense layer that alone reads what it gives, in Sequentials.
-local function pairs_of(net)
-  local uses, list = fold.uses_of(net), {}
+-- Pairs of a module and the dense layer that alone reads what it gives, in Sequentials that nobody
+-- takes apart. What shares its memory with another module stays: that one would change with it.
+local function pairs_of(net, taken)
+  local uses, shared, list = fold.uses_of(net), nets.shared(net), {}
   nets.each(net, function(s, name)
-    if getmetatable(s) ~= Sequential then return end
+    if getmetatable(s) ~= Sequential or taken[name] then return end
     local before, prefix = nil, name == '' and '' or name .. '.'
     for at = 1, #s.children do
       local module = s[at]
       local once = uses[module] == 1
-      if before and once and getmetatable(module) == nets.Linear then
+      local own = once and not shared[module]
+      if before and own and getmetatable(module) == nets.Linear then
         list[#list + 1] = { before = before.module, from = before.name, layer = module,
           name = prefix .. at }
       end
-      if once and scalable(module) then
+      if own and scalable(module) then
         before = { module = module, name = prefix .. at }
       elseif not (once and before and (is_relu(module) or fold.hands_on(module)
           and getmetatable(module).__name == 'nn.Dropout')) then
@@ -101,16 +105,17 @@ function M.smooth(net, opts)
   opts = options.check(SPEC, opts, WHAT)
   nets.need(net, WHAT)
   local skipped, found, most = nets.skipped(net, opts.skip, WHAT), {}, {}
-  for _, pair in ipairs(pairs_of(net)) do
+  local x, again = batches.peek(opts.calibrate, WHAT, 'calibrate')
+  for _, pair in ipairs(pairs_of(net, apart.of(net, x))) do
     if not skipped(pair.name) then found[#found + 1] = pair end
   end
   if #found == 0 then
-    blame.raise(WHAT .. ': no dense layer follows a dense layer or a norm in a Sequential, and '
-      .. 'range could only move from there', 'EARG')
+    blame.raise(WHAT .. ': no dense layer follows a dense layer or a norm in a Sequential, with '
+      .. 'weights of their own, and range could only move from there', 'EARG')
   end
   local watched = {}
   for i, pair in ipairs(found) do watched[i] = { name = pair.name, module = pair.layer } end
-  calibrate.run(net, watched, opts.calibrate, { what = WHAT, batches = opts.batches,
+  calibrate.run(net, watched, again, { what = WHAT, batches = opts.batches,
     see = function(name, x)
       local now = x:detach():reshape(-1, x:size(-1)):abs():max(1)
       most[name] = most[name] and most[name]:maximum(now) or now

@@ -2,6 +2,8 @@
 --- Weights and activations in 8 bits, with ranges that were observed on data.
 
 local accuracy = require 'ridge.quant.accuracy'
+local apart = require 'ridge.quant.apart'
+local batches = require 'ridge.quant.batches'
 local blame = require 'ridge.blame'
 local calibrate = require 'ridge.quant.calibrate'
 local chain = require 'ridge.quant.chain'
@@ -77,7 +79,7 @@ local function key_of(module, x)
 end
 
 -- The net with whole numbers in the places of its layers, from a folded copy and ranges by name.
-local function build(base, rows, ranges, opts, found)
+local function build(base, rows, ranges, opts, found, taken)
   local made, twin = nets.copy(base)
   local map, asked, list = {}, faster.asked(), {}
   for _, row in ipairs(rows) do
@@ -96,7 +98,7 @@ local function build(base, rows, ranges, opts, found)
     list[#list + 1] = line
   end
   made = nets.exchange(made, map)
-  chain.link(made)
+  chain.link(made, taken)
   return made, list
 end
 
@@ -153,10 +155,10 @@ local function observe(base, rows, opts, sample_rows)
 end
 
 -- Accuracy of what fewer batches give.
-local function curve_of(net, base, rows, snapshots, opts)
+local function curve_of(net, base, rows, snapshots, opts, taken)
   local curve = {}
   for _, snapshot in ipairs(snapshots) do
-    local q = build(base, rows, snapshot.ranges, opts)
+    local q = build(base, rows, snapshot.ranges, opts, nil, taken)
     local a = accuracy.pair(net, q, opts.validate, WHAT)
     curve[#curve + 1] = { batches = snapshot.n, share = a.quantized.share, lo = a.quantized.lo,
       hi = a.quantized.hi, changed = a.changed, n = a.n }
@@ -193,14 +195,17 @@ function M.static(net, opts)
   nets.need(net, WHAT)
   local rows_asked = rows_of(opts.rows, WHAT)
   local base = nets.copy(net)
-  local notes = fold.fold(base)
+  local x, again = batches.peek(opts.calibrate, WHAT, 'calibrate')
+  opts.calibrate = again
+  local taken = apart.of(base, x)
+  local notes = fold.fold(base, taken)
   local rows = layers_of(base, nets.skipped(net, opts.skip, WHAT))
   local ranges, found, snapshots = observe(base, rows, opts, rows_asked or 1)
   if opts.validate then
     found.seen:refuse(opts.validate, WHAT, 'validate', 'the calibration data')
   end
-  local curve = curve_of(net, base, rows, snapshots, opts)
-  local q, lines = build(base, rows, ranges, opts, rows_asked and found)
+  local curve = curve_of(net, base, rows, snapshots, opts, taken)
+  local q, lines = build(base, rows, ranges, opts, rows_asked and found, taken)
   notes_of(opts, found, notes, lines)
   curve_notes(curve, notes)
   report.attach(q, 'static', lines, notes)

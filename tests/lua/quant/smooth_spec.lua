@@ -57,6 +57,46 @@ describe('quant.smooth', function()
     assert.is_true(apart(net[1].weight, ridge.ones(5)) > 0.01)
   end)
 
+  it('leaves weights that another module reads as well', function()
+    local x = ridge.randn(16, 6)
+    local function tied(first, second)
+      local net = nn.Sequential(nn.Linear(6, 6, { seed = 1 }), nn.Linear(6, 6, { seed = 2 }),
+        nn.GELU(), nn.Linear(6, 6, { seed = 3 }), nn.Linear(6, 6, { seed = 4 })):eval()
+      net[first].weight = net[second].weight
+      local before = net(x)
+      local moved = ridge.quant.smooth(net, { calibrate = loader(x) })
+      assert.is_true(apart(before, net(x)) < 1e-5)
+      return moved
+    end
+    for _, pair in ipairs { { 1, 2 }, { 1, 4 }, { 2, 4 } } do
+      local ok, moved = pcall(tied, pair[1], pair[2])
+      if pair[2] == 2 then
+        assert.same({ 1, '5' }, { #moved, moved[1].layer })
+      else
+        assert.is_false(ok)
+        assert.matches('with weights of their own', tostring(moved))
+      end
+    end
+  end)
+
+  it('moves nothing between modules that are called one by one', function()
+    local Parts = nn.class 'Parts'
+    function Parts:init()
+      self.s = self:child('s', nn.Sequential(nn.Linear(6, 6, { seed = 1 }),
+        nn.Linear(6, 6, { seed = 2 })))
+      self.t = self:child('t', nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 6, { seed = 3 })))
+    end
+    function Parts:forward(x)
+      local h = self.s[1](x)
+      return self.t(self.s[2](h) + h)
+    end
+    local net, x = Parts():eval(), ridge.randn(16, 6)
+    local before = net(x)
+    local moved = ridge.quant.smooth(net, { calibrate = loader(x) })
+    assert.same({ 1, 't.2' }, { #moved, moved[1].layer })
+    assert.is_true(apart(before, net(x)) < 1e-5)
+  end)
+
   it('refuses what it cannot move', function()
     local net, x = uneven(nn.Tanh())
     assert.matches('smooth_spec.lua:%d+: quant.smooth: no dense layer follows',

@@ -95,6 +95,49 @@ describe('quant.static', function()
     assert.is_true(apart(q(x), alone(x)) < 0.02)
   end)
 
+  it('folds and links nothing between modules that are called one by one', function()
+    local Parts = nn.class 'Parts'
+    function Parts:init()
+      self.s = self:child('s', nn.Sequential(nn.Linear(8, 8, { seed = 1 }), nn.BatchNorm(8),
+        nn.ReLU(), nn.Linear(8, 8, { seed = 2 }), nn.Linear(8, 8, { seed = 3 })))
+      self.t = self:child('t', nn.Sequential(nn.Linear(8, 8, { seed = 4 }), nn.ReLU(),
+        nn.Linear(8, 4, { seed = 5 })))
+    end
+    function Parts:forward(x)
+      local h = self.s[1](x)
+      return self.t(self.s[5](self.s[4](self.s[3](self.s[2](h)))) + h)
+    end
+    local net, x = Parts(), ridge.randn(32, 8, { generator = ridge.generator(3) })
+    ridge.no_grad(function() net(x) end)
+    net:eval()
+    local made = ridge.quant.static(net, { calibrate = loader(x), rows = false })
+    assert.is_true(apart(made(x), net(x)) < 0.1)
+    assert.is_nil(made.s[4].out)
+    assert.equal('u8', made.t[1](x).dtype)
+    assert.matches('s %(nn.Sequential%) is taken apart', tostring(ridge.quant.report(made)))
+    local labels = net(x):argmax(2)
+    local found, search = ridge.quant.search(net, { validate = loader(x, labels), max_drop = 0.5,
+      calibrate = loader(x + 1), kinds = { 'i8' } })
+    assert.is_true(#search.points > 0)
+    assert.is_true(apart(found(x), net(x)) < 0.5)
+  end)
+
+  it('calibrates with the batches that the loader would have given', function()
+    local x = ridge.randn(64, 4) * ridge.arange(1, 64):reshape(64, 1)
+    local function shuffled()
+      return ridge.data.Loader({ x }, { batch = 8, shuffle = true, seed = 5 })
+    end
+    local seen
+    for first in shuffled():each() do
+      seen = first
+      break
+    end
+    local q = ridge.quant.static(nn.Linear(4, 4, { seed = 1 }):eval(), { calibrate = shuffled(),
+      batches = 1, rows = false })
+    assert.near((math.max(seen:max():item(), 0) - math.min(seen:min():item(), 0)) / 255,
+      q.x_scale:item(), 1e-6)
+  end)
+
   it('pools bytes between layers, and gives what pooling numbers gives', function()
     for _, layout in ipairs { 'nchw', 'nhwc' } do
       local function pooled(padding)

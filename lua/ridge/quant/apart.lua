@@ -1,0 +1,60 @@
+-- SPDX-License-Identifier: MIT
+--- Which Sequentials of a net are taken apart: a module above calls their modules one by one, and
+--- does with what each gives whatever it wants. Nothing may be moved between those.
+
+local Sequential = require 'ridge.nn.sequential'
+local inference = require('ridge.tensor.mode').inference
+local nets = require 'ridge.quant.nets'
+local original = require('ridge.guard').original
+
+local M = {}
+
+local function leave(stack, ...)
+  stack[#stack] = nil
+  return ...
+end
+
+-- Let a module say who called it before it computes.
+local function watch(module, stack, see)
+  local forward = rawget(module, 'forward') or original(getmetatable(module).forward)
+  rawset(module, 'forward', function(...)
+    see(module, stack[#stack])
+    stack[#stack + 1] = module
+    return leave(stack, forward(...))
+  end)
+end
+
+--- Call a copy of a net, and see which Sequentials hold a module that somebody else called.
+---@param net table module
+---@param ... any what it takes
+---@return table names name to true
+function M.of(net, ...)
+  local made, holders, names = nets.copy(net), {}, {}
+  nets.each(made, function(module, name)
+    for _, c in ipairs(getmetatable(module) == Sequential and module.children or {}) do
+      holders[c.module] = holders[c.module] or {}
+      holders[c.module][module] = name
+    end
+  end)
+  local stack = {}
+  nets.each(made, function(each)
+    watch(each, stack, function(module, caller)
+      for holder, name in pairs(holders[module] or {}) do
+        if holder ~= caller then names[name] = true end
+      end
+    end)
+  end)
+  inference(made, ...)
+  return names
+end
+
+--- What is said of them.
+---@param name string
+---@return string
+function M.text(name)
+  return ('%s (nn.Sequential) is taken apart by the module above it, which calls its modules one '
+    .. 'by one: nothing is folded in it, and no bytes are handed on'):format(
+    name == '' and 'the net' or name)
+end
+
+return M
