@@ -8,13 +8,6 @@ local M = {}
 
 local LEVEL = 0.95
 
--- log of n!
-local function log_factorial(n)
-  local sum = 0
-  for i = 2, n do sum = sum + math.log(i) end
-  return sum
-end
-
 --- The exact test: of the rows that only one has right, is it a coin which one?
 ---@param only_a integer rows that only the first has right
 ---@param only_b integer rows that only the second has right
@@ -22,9 +15,10 @@ end
 -- >> mcnemar.exact(1, 9) --> 0.0215
 function M.exact(only_a, only_b)
   local n, few = only_a + only_b, math.min(only_a, only_b)
-  local all, tail = log_factorial(n), 0
+  local log_share, tail = -n * math.log(2), 0 -- of k rows for one of them
   for k = 0, few do
-    tail = tail + math.exp(all - log_factorial(k) - log_factorial(n - k) - n * math.log(2))
+    tail = tail + math.exp(log_share)
+    log_share = log_share + math.log((n - k) / (k + 1))
   end
   return math.min(1, 2 * tail)
 end

@@ -6,6 +6,7 @@ local blame = require 'ridge.blame'
 local batches = require 'ridge.quant.batches'
 local inference = require('ridge.tensor.mode').inference
 local mcnemar = require 'ridge.measure.mcnemar'
+local where = require('ridge.tensor.choose').where
 local proportion = require 'ridge.measure.proportion'
 
 local M = {}
@@ -37,7 +38,8 @@ local function add(sums, a, b, labels)
   sums.only_b = sums.only_b + count(right_b) - both
   sums.changed = sums.changed + count(class_a:eq(class_b):logical_not())
   local log_a, log_b = log_softmax(a:to 'f64'), log_softmax(b:to 'f64')
-  sums.kl = sums.kl + ((log_a - log_b) * log_a:exp()):sum():item()
+  local p = log_a:exp() -- what never comes adds nothing, though its logarithm is no number
+  sums.kl = sums.kl + where(p:eq(0), p, (log_a - log_b) * p):sum():item()
 end
 
 --- Two nets on the rows of a loader.

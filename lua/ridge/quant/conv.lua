@@ -40,7 +40,7 @@ end
 function Conv2d:forward(x)
   ref.need(x, 'quant.Conv2d')
   self:no_gradient(x)
-  return products.convolve(self, base.bytes_of(self, x), base.answer(x))
+  return products.convolve(self, base.bytes_of(self, x), base.answer(self, x))
 end
 
 Conv2d.conversions = fixed.conversions

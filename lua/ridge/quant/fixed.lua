@@ -10,6 +10,28 @@ local scheme = require 'ridge.quant.scheme'
 local M = {}
 
 local MOST = 2 ^ 31 - 1
+local NOTHING = 2 ^ -10 -- of the largest weight: what is next to nothing
+
+-- A bias in steps of both scales.
+local function steps_of(bias, scale, x_scale)
+  return (bias / (scale:to 'f64' * x_scale)):round()
+end
+
+-- Scales with which a bias of many steps has room. A row whose weights are nothing, or next to
+-- nothing beside those of other rows (a channel that died), takes a coarser one: its products
+-- together are off by less than 255 n / 2 room of its bias. nil where that were more than 2^-8, or
+-- where other rows would have to take them too.
+local function coarser(weight, bias, scale, x_scale, room)
+  local n = weight.count / weight:size(1)
+  if not (room > 0) or scale.count == 1 and weight:abs():max():item() > 0 then return nil end
+  local least = (bias:abs() / (x_scale * room * (1 - 2 ^ -20))):to 'f32'
+  if scale.count == 1 then least = least:max():reshape(1) end
+  local rows = weight:detach():reshape(weight:size(1), -1):abs():max(2)
+  local coarse = least:gt(scale)
+  local function any(most) return rows:gt(most):logical_and(coarse):any():item() == 1 end
+  if any(rows:max() * NOTHING) or 255 * n / (2 * room) > 2 ^ -8 and any(0) then return nil end
+  return least:maximum(scale)
+end
 
 --- A weight, its scales, an input's scale and a bias, as buffers of a layer; the bias is in units
 --- of both scales, so that it is added to sums of whole numbers.
@@ -20,22 +42,29 @@ local MOST = 2 ^ 31 - 1
 function M.fill(self, from, opts)
   local weight, scale = int8.of_weight(from.weight, opts.per, opts.name)
   local x_scale, x_zero = scheme.of(opts.lo, opts.hi, opts.dtype)
+  local bias = from.bias and in_no_grad(function() return from.bias:detach():to 'f64' end)
+  -- the sums take their part of i32: each product is at most 255 * 128, as the product has it
+  local room = MOST - 255 * 128 * (weight.count / weight:size(1))
+  local whole = bias and in_no_grad(steps_of, bias, scale, x_scale)
+  if bias and not (whole:abs():max():item() <= room) then
+    local least = in_no_grad(coarser, from.weight, bias, scale, x_scale, room)
+    if least then
+      weight, scale = int8.of_weight(from.weight, opts.per, opts.name, least)
+      whole = in_no_grad(steps_of, bias, scale, x_scale)
+    end
+  end
   self.x_zero, self.x_dtype = x_zero, opts.dtype
+  local own = from.weight.dtype
+  self.answers = (own == 'bf16' or own == 'f16') and own or 'f32'
   self:buffer('weight', weight)
   self:buffer('weight_scale', scale)
   self:buffer('x_scale', make.full(x_scale, 1, { device = weight.device }))
   self:buffer('x_zero_point', make.full(x_zero, 1, { device = weight.device, dtype = opts.dtype }))
-  local bias = from.bias
   if not bias then
     self:without('bias')
     return nil
   end
-  local whole = in_no_grad(function()
-    return (bias:detach():to 'f64' / (scale:to 'f64' * x_scale)):round()
-  end)
   local most = whole:abs():max():item()
-  -- the sums take their part of i32: each product is at most 255 * 127
-  local room = MOST - 255 * 127 * (weight.count / weight:size(1))
   if not (most <= room) then
     return ('its bias is %.3g steps of the scales of input and weight, and sums in i32 have room '
       .. 'for %.3g'):format(most, math.max(room, 0))

@@ -15,6 +15,8 @@ local M = {}
 M.BITS = { 2, 3, 4, 6, 8 }
 M.GROUPS = { 32, 64, 128 }
 
+local NOTHING = 2 ^ -10 -- of the largest weight: what a group may have and be lost
+
 local MSE_STEPS = 40 -- ranges that are tried, from a third of all on
 
 --- The largest number that f16 has: a scale above it is none.
@@ -93,6 +95,29 @@ function M.scales(w, opts)
 end
 
 M.coded = coded
+
+--- Why a matrix has no scales in f16, or nil: they may be too large, or round to 0 with a minimum
+--- that does so too, and then nothing is left of a group that is not nothing beside the others.
+---@param weight Tensor [n_out x n_in] float, in whole groups
+---@param found table what it was rounded to: scale, min
+---@param opts table bits, group, minimum
+---@return string|nil
+function M.why_not(weight, found, opts)
+  return in_no_grad(function()
+    local scale, min = found.scale:to 'f32', found.min and found.min:to 'f32'
+    if scale:isfinite():all():item() == 0 or min and min:isfinite():all():item() == 0 then
+      return ('a scale of its weights is above %d, the largest number of f16'):format(M.MOST_SCALE)
+    end
+    local w = weight:detach():to('f32'):reshape(weight:size(1), -1, opts.group)
+    if w.count == 0 then return nil end
+    scale, min = scales_of(w, opts.bits, opts.minimum, 1)
+    local most = w:abs():max(-1, true)
+    local lost = most:gt(most:max() * NOTHING):logical_and(scale:eq(0))
+    if min then lost = lost:logical_and(min:eq(0)) end
+    return lost:any():item() == 1
+      and 'a scale of its weights is below 2^-25, and in f16 nothing is left of it' or nil
+  end)
+end
 
 --- Groups that were rounded one by one, as `round` gives a whole matrix.
 ---@param parts table[] value [n_out x group], scale, min [n_out x 1]

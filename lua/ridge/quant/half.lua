@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Nets with weights in half the bytes.
 
+local blame = require 'ridge.blame'
 local original = require('ridge.guard').original
 local nets = require 'ridge.quant.nets'
 local options = require 'ridge.options'
@@ -30,6 +31,19 @@ function M.take_floats(net, dtype)
   return net
 end
 
+-- Numbers that the type does not reach would become infinite.
+local function refuse_infinite(net, made, dtype)
+  local after = made:parameters()
+  for i, p in ipairs(net:parameters()) do
+    local x = p.tensor:detach()
+    if FLOATS[x.dtype] and x:isfinite():logical_and(after[i].tensor:isfinite():logical_not())
+      :any():item() == 1 then
+      blame.raise(('quant.half: %s has numbers that become infinite in %s%s'):format(p.name, dtype,
+        dtype == 'f16' and ', whose largest is 65504; bf16 has them' or ''), 'EARG')
+    end
+  end
+end
+
 --- A copy of a net with its numbers in bf16 or f16; inputs of other float types become that.
 --- The net stays as it was; the copy is in evaluation mode.
 ---@param net table module in evaluation mode
@@ -39,11 +53,12 @@ end
 function M.half(net, dtype)
   dtype = options.check(SPEC, { dtype = dtype }, 'quant.half').dtype
   nets.need(net, 'quant.half')
-  local made, rows = nets.copy(net), {}
+  local made, rows = nets.copy(net):to(dtype), {}
+  refuse_infinite(net, made, dtype)
   for _, layer in ipairs(nets.layers(net)) do
     rows[#rows + 1] = { name = layer.name, class = layer.class, kind = dtype }
   end
-  local q = report.attach(M.take_floats(made:to(dtype), dtype), 'half', rows)
+  local q = report.attach(M.take_floats(made, dtype), 'half', rows)
   q._quant.dtype = dtype
   return q
 end

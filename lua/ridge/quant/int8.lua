@@ -23,9 +23,10 @@ end
 ---@param weight Tensor [n_out x ...] float
 ---@param per string 'channel' or 'tensor'
 ---@param name string the layer, for errors
+---@param least Tensor|nil f32, as scale: no scale is smaller
 ---@return Tensor bytes i8, as the weight
 ---@return Tensor scale f32 [n_out], or [1]
-function M.of_weight(weight, per, name)
+function M.of_weight(weight, per, name, least)
   return in_no_grad(function()
     if not M.is_finite(weight) then
       blame.raise(('%s: its weight has nan or inf in it, which no range holds'):format(name),
@@ -35,6 +36,7 @@ function M.of_weight(weight, per, name)
     local rows = w:reshape(w:size(1), -1)
     local most = per == 'tensor' and rows:abs():max():reshape(1) or rows:abs():max(2)
     local scale = (most / MOST):maximum(TINY)
+    if least then scale = scale:maximum(least) end
     local q = (rows / (per == 'tensor' and scale or scale:reshape(-1, 1))):round()
       :maximum(-MOST):minimum(MOST):to 'i8'
     return q:reshape(w:size()), scale

@@ -57,17 +57,21 @@ end
 
 local ANSWER = { bf16 = 'bf16', f16 = 'f16' }
 
---- The type that a layer answers in.
+--- The type that a layer answers in: that of x, or for bytes that of the weight it was made of.
+---@param self table layer
 ---@param x Tensor
 ---@return string
-function M.answer(x) return ANSWER[x.dtype] or 'f32' end
+function M.answer(self, x)
+  return ANSWER[x.dtype] or x.dtype == self.x_dtype and self.answers or 'f32'
+end
 
 --- What comes into a layer of a known range, as bytes.
 ---@param self table layer
 ---@param x Tensor numbers, or bytes that the layer before gave
 ---@return Tensor
 function M.bytes_of(self, x)
-  if x.dtype == self.x_dtype then return x end
+  -- bytes of anybody else are no numbers in units of x_scale
+  if self.fed and x.dtype == self.x_dtype then return x end
   return products.quantize(self, x)
 end
 

@@ -55,10 +55,11 @@ function Linear:forward(x)
       x:describe(), self.n_in), 'ESHAPE')
   end
   if self.x_dtype then
-    return products.dense(self, base.bytes_of(self, x), base.answer(x))
+    return products.dense(self, base.bytes_of(self, x), base.answer(self, x))
   end
   local tensors = self._tensors
-  given.bias, given.activation, given.dtype = tensors.bias, self.activation, base.answer(x)
+  given.bias, given.activation, given.dtype = tensors.bias, self.activation,
+    base.answer(self, x)
   local scale
   if x.device ~= 'cpu' then x, scale = int8.of_rows(x:to 'f32') end -- the CPU rounds in the product
   return scaled_linear(x, tensors.weight, scale, tensors.weight_scale, given)

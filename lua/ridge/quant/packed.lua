@@ -45,7 +45,7 @@ function PackedLinear:forward(x)
     blame.raise(('quant.PackedLinear: x is %s, and its last axis is to have %d elements'):format(
       x:describe(), self.n_in), 'ESHAPE')
   end
-  local answer, factor = base.answer(x), self._tensors.factor
+  local answer, factor = base.answer(self, x), self._tensors.factor
   x = padding.behind(x, self.padding, x.ndim)
   if factor then x = x / factor end
   return codes.product(self, x, answer)

@@ -68,10 +68,13 @@ function M.prepare(net, opts)
 end
 
 -- A layer as the packed one that computes the same.
-local function packed_of(module)
+local function packed_of(module, name)
   local how = rawget(module, '_rounding')
   local trained = parameter.entry(module, 'weight').tensor
-  local found = groups.round(padding.behind(trained:detach():to 'f32', how.padding, 2), how)
+  local w = padding.behind(trained:detach():to 'f32', how.padding, 2)
+  local found = groups.round(w, how)
+  local why = groups.why_not(w, found, how)
+  if why then blame.raise(('quant.convert: %s: %s'):format(name, why), 'EARG') end
   return packed.PackedLinear(module, found, how)
 end
 
@@ -90,7 +93,7 @@ function M.convert(net)
     how = how or own
     list[#list + 1] = { name = layer.name, class = layer.class,
       kind = own and 'w' .. own.bits or 'f32', why = not own and 'was not prepared' or nil }
-    if own then map[layer.module] = packed_of(layer.module) end
+    if own then map[layer.module] = packed_of(layer.module, layer.name) end
   end
   if not how then
     blame.raise(what .. ': a net of quant.prepare is expected; none of these layers was prepared',

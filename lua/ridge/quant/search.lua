@@ -170,6 +170,10 @@ function M.search(net, opts)
   local seen = batches.seen()
   for x in batches.each(opts.validate, nil, WHAT, 'validate') do seen:add(x) end
   if opts.calibrate then seen:refuse(opts.calibrate, WHAT, 'calibrate', 'the validation data') end
+  local chosen_on = seen.n
+  if opts.calibrate then
+    for x in batches.each(opts.calibrate, nil, WHAT, 'calibrate') do seen:add(x) end
+  end
   local base, list, left, taken = candidates.of(net, opts, WHAT)
   if #list == 0 then blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG') end
   local rows = nets.layers(base)
@@ -179,14 +183,15 @@ function M.search(net, opts)
   local q = candidates.together(base, chosen)
   chain.link(q, taken)
   local notes = { ('chosen on %d rows: accuracy may drop by %.3g %% of them; %d nets were tried')
-    :format(seen.n, 100 * opts.max_drop, #points) }
+    :format(chosen_on, 100 * opts.max_drop, #points) }
   if best then
     notes[2] = ('there it drops by %.2f %% [%.2f, %.2f], %d answers changed'):format(
       100 * best.drop, 100 * best.drop_lo, 100 * best.drop_hi, best.changed)
   end
   if ended then notes[#notes + 1] = 'the budget ended: this is the best so far' end
   report.attach(q, 'search', lines_of(rows, chosen, left), notes)
-  q._quant.seen, q._quant.seen_as = seen, 'the validation data'
+  q._quant.seen, q._quant.seen_as = seen, opts.calibrate and 'the validation or calibration data'
+    or 'the validation data'
   return q, setmetatable({ points = points, ended = ended }, Search)
 end
 

@@ -105,8 +105,8 @@ function M.smooth(net, opts)
   opts = options.check(SPEC, opts, WHAT)
   nets.need(net, WHAT)
   local skipped, found, most = nets.skipped(net, opts.skip, WHAT), {}, {}
-  local x, again = batches.peek(opts.calibrate, WHAT, 'calibrate')
-  for _, pair in ipairs(pairs_of(net, apart.of(net, x))) do
+  local first, again = batches.peek(opts.calibrate, WHAT, 'calibrate')
+  for _, pair in ipairs(pairs_of(net, apart.of(net, first))) do
     if not skipped(pair.name) then found[#found + 1] = pair end
   end
   if #found == 0 then

@@ -72,11 +72,8 @@ local function rounded(row, moments, opts)
   if opts.method == 'gptq' then found = gptq.round(w, moments, how)
   elseif opts.method == 'awq' then found = awq.round(w, moments, how)
   else found = groups.round(w, how) end
-  if not int8.is_finite(found.scale) or found.min and not int8.is_finite(found.min) then
-    return nil, ('a scale of its weights is above %d, the largest number of f16'):format(
-      groups.MOST_SCALE)
-  end
-  return found
+  local why = groups.why_not(w, found, how)
+  return not why and found or nil, why
 end
 
 -- Second moments of what comes into layers, by name.

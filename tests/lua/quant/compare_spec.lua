@@ -21,6 +21,11 @@ describe('McNemar', function()
     assert.equal(1, mcnemar.exact(0, 0))
     assert.equal(1, mcnemar.exact(3, 3))
     assert.near(2 * 0.5 ^ 12, mcnemar.exact(0, 12), 1e-12)
+    -- by whole numbers of any size; many rows take no time
+    assert.near(0.011488253770871206, mcnemar.exact(3000, 3200), 1e-10)
+    local begin = os.clock()
+    assert.is_true(mcnemar.exact(200000, 100000) < 1e-300)
+    assert.is_true(os.clock() - begin < 0.5)
   end)
 
   it('has an interval that covers, and is narrower the more both agree', function()
@@ -42,7 +47,10 @@ describe('McNemar', function()
     end
     assert.is_true(inside / 600 > 0.93 and inside / 600 < 0.995, inside / 600)
     assert.is_true(width < 0.9 * apart)
-    local lo, hi = mcnemar.difference(90, 4, 2, 4)
+    local lo, hi = mcnemar.difference(36, 2, 12, 0) -- Newcombe's own: 0.0569 to 0.3404
+    assert.near(0.0569296, lo, 1e-6)
+    assert.near(0.3404276, hi, 1e-6)
+    lo, hi = mcnemar.difference(90, 4, 2, 4)
     local lo2, hi2 = mcnemar.difference(90, 2, 4, 4)
     assert.near(lo, -hi2, 1e-12)
     assert.near(hi, -lo2, 1e-12)
@@ -74,6 +82,22 @@ describe('accuracy of two nets', function()
         r.only_original, r.only_quantized })
       assert.near(want, r.kl, 1e-12)
     end
+  end)
+end)
+
+describe('accuracy of masked classes', function()
+  it('adds nothing for what never comes', function()
+    local inf = math.huge
+    local a, b = ridge.tensor { { 1, 0, -inf } }, ridge.tensor { { 0, 0, -inf } }
+    local function pair(p, q)
+      local loader = ridge.data.Loader({ ridge.ones(1, 1), ridge.zeros(1) }, { batch = 1 })
+      return accuracy.pair(function() return p end, function() return q end, loader, 'test').kl
+    end
+    local share = math.exp(1) / (1 + math.exp(1))
+    assert.near(share * math.log(2 * share) + (1 - share) * math.log(2 * (1 - share)), pair(a, b),
+      1e-12)
+    assert.equal(inf, pair(ridge.zeros(1, 3), b))
+    assert.is_true(pair(a, ridge.zeros(1, 3)) < inf)
   end)
 end)
 

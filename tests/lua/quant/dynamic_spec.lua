@@ -178,5 +178,11 @@ describe('quant.half', function()
     end
     assert.equal('bf16', ridge.quant.half(net)[1].weight.dtype)
     assert.matches('one of bf16, f16', failure(ridge.quant.half, net, 'i8'))
+    ridge.no_grad(function() net[1].weight:narrow(1, 1, 1):fill_(1e5) end)
+    assert.matches('dynamic_spec.lua:%d+: quant.half: 1.weight has numbers that become infinite '
+      .. 'in f16, whose largest is 65504', failure(ridge.quant.half, net, 'f16'))
+    assert.is_true(ridge.quant.half(net, 'bf16')(x):isfinite():all():item() == 1)
+    ridge.no_grad(function() net[1].weight:fill_(math.huge) end)
+    assert.equal('f16', ridge.quant.half(net, 'f16')[1].weight.dtype)
   end)
 end)

@@ -96,6 +96,15 @@ describe('quant.search', function()
     local q = ridge.quant.search(net, { validate = validate, kinds = { 'w8' } })
     assert.matches('rows of test are rows of the validation data',
       failure(ridge.quant.compare, net, q, { shape = { 1, 32 }, test = validate, iterations = 1 }))
+    local data = rows(64, 5)
+    local calibrate = ridge.data.Loader({ data }, { batch = 16 })
+    q = ridge.quant.search(net, { validate = validate, calibrate = calibrate, kinds = { 'w8' } })
+    assert.matches('chosen on 200 rows', tostring(ridge.quant.report(q)))
+    for _, seen in ipairs { validate,
+      ridge.data.Loader({ data, ridge.zeros(64) }, { batch = 16 }) } do
+      assert.matches('rows of the validation or calibration data', failure(ridge.quant.compare, net,
+        q, { shape = { 1, 32 }, test = seen, iterations = 1 }))
+    end
     assert.matches('search_spec.lua:%d+: quant.search: 200 of the 200 rows of calibrate',
       failure(ridge.quant.search, net, { validate = validate, calibrate = validate }))
   end)

@@ -127,15 +127,82 @@ describe('quant.static', function()
     local function shuffled()
       return ridge.data.Loader({ x }, { batch = 8, shuffle = true, seed = 5 })
     end
-    local seen
-    for first in shuffled():each() do
-      seen = first
-      break
-    end
+    local seen = shuffled():each()()
     local q = ridge.quant.static(nn.Linear(4, 4, { seed = 1 }):eval(), { calibrate = shuffled(),
       batches = 1, rows = false })
     assert.near((math.max(seen:max():item(), 0) - math.min(seen:min():item(), 0)) / 255,
       q.x_scale:item(), 1e-6)
+  end)
+
+  it('keeps layers in which a channel died, or nearly so', function()
+    local x = ridge.randn(32, 8, { generator = ridge.generator(3) })
+    for _, backend in ipairs { 'fbgemm', 'qnnpack' } do
+      local net = nn.Sequential(nn.Linear(8, 4, { seed = 1 })):eval()
+      local before = ridge.quant.static(net, { calibrate = loader(x), rows = false,
+        backend = backend })[1]
+      ridge.no_grad(function()
+        net[1].weight:narrow(1, 2, 1):fill_(0)
+        net[1].weight:narrow(1, 3, 1):mul_(1e-12)
+        net[1].bias:copy_(ridge.tensor { 0.5, -0.7, 0.3, 0 })
+      end)
+      local q = ridge.quant.static(net, { calibrate = loader(x), rows = false, backend = backend })
+      assert.equal('i8', ridge.quant.report(q).layers[1].kind)
+      assert.is_true(apart(q(x), net(x)) < 0.02)
+      local own = q(x):narrow(2, 2, 2)
+      assert.is_true(apart(own, ridge.tensor { -0.7, 0.3 }) < 1e-6 or backend == 'qnnpack')
+      -- the other rows are rounded as they were
+      if backend == 'fbgemm' then
+        assert.same(before.weight[1]:tolist(), q[1].weight[1]:tolist())
+        assert.same(before.weight[4]:tolist(), q[1].weight[4]:tolist())
+      end
+    end
+    local dead = nn.Linear(8, 4, { seed = 1 }):eval()
+    ridge.no_grad(function() dead.weight:fill_(0) end)
+    local q = ridge.quant.static(dead, { calibrate = loader(x), rows = false,
+      backend = 'qnnpack' })
+    assert.is_true(apart(q(x), dead(x)) < 1e-6)
+  end)
+
+  it('takes a bias where the product takes it, and no other', function()
+    local layer, x = nn.Linear(60000, 2, { seed = 1 }):eval(), ridge.randn(8, 60000)
+    local function made(value)
+      ridge.no_grad(function() layer.bias:fill_(value) end)
+      local q = ridge.quant.static(nn.Sequential(layer):eval(), { calibrate = loader(x),
+        rows = false })
+      return q, ridge.quant.report(q).layers[1]
+    end
+    local q = made(0)
+    local step = q[1].weight_scale:min():item() * q[1].x_scale:item()
+    for _, most in ipairs { 127, 128 } do -- weights reach 127; the product counts with 128
+      local room = 2 ^ 31 - 1 - 255 * most * 60000
+      for _, part in ipairs { 0.9, 0.999, 1.1 } do
+        local found, line = made(room * part * step)
+        if most == 128 and part < 1 then assert.equal('i8', line.kind) end
+        if line.kind == 'f32' then assert.matches('sums in i32 have room', line.why) end
+        assert.is_true(apart(found(x), layer(x)) < 0.1 * room * step)
+      end
+    end
+  end)
+
+  it('answers in the type of the net', function()
+    local x = ridge.randn(16, 4):to 'bf16'
+    local net = nn.Sequential(nn.Linear(4, 4, { seed = 1 }), nn.ReLU(),
+      nn.Linear(4, 3, { seed = 2 })):eval():to 'bf16'
+    local q = ridge.quant.static(net, { calibrate = loader(x), rows = false })
+    assert.same({ 'u8', 'bf16' }, { q[1](x).dtype, q(x).dtype })
+    assert.is_true(apart(q(x):to 'f32', net(x):to 'f32') < 0.1)
+  end)
+
+  it('takes bytes from the layer before alone', function()
+    local x = ridge.randn(16, 4)
+    local net = nn.Sequential(nn.Linear(4, 4, { seed = 1 }), nn.Linear(4, 4, { seed = 2 })):eval()
+    local q = ridge.quant.static(net, { calibrate = loader(x), rows = false })
+    local bytes = ridge.full(7, 2, 4, { dtype = 'u8' })
+    assert.matches('static_spec.lua:%d+: .*x is u8.2,4., wanted a float type', failure(q, bytes))
+    assert.equal('f32', q[2](bytes).dtype)
+    net = nn.Sequential(nn.Conv2d(1, 1, 1)):eval()
+    q = ridge.quant.static(net, { calibrate = loader(ridge.randn(4, 1, 2, 2)), rows = false })
+    assert.matches('wanted a float type', failure(q, ridge.full(7, 1, 1, 2, 2, { dtype = 'u8' })))
   end)
 
   it('pools bytes between layers, and gives what pooling numbers gives', function()

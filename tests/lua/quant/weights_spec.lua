@@ -144,6 +144,36 @@ describe('rounding for inputs', function()
 end)
 
 describe('quant.weights', function()
+  it('leaves weights of which f16 keeps no scale, and says so', function()
+    local x = ridge.randn(16, 32)
+    local function made(factor, opts, rows)
+      local net = nn.Sequential(nn.Linear(32, 8, { seed = 1, bias = false })):eval()
+      ridge.no_grad(function() net[1].weight:narrow(1, 1, rows or 8):mul_(factor) end)
+      local q = ridge.quant.weights(net, opts)
+      return q, net, ridge.quant.report(q).layers[1]
+    end
+    local data = ridge.data.Loader({ x }, { batch = 16 })
+    for _, opts in ipairs { {}, { method = 'mse' }, { minimum = true }, { bits = 8 },
+      { method = 'gptq', calibrate = data }, { method = 'awq', calibrate = data } } do
+      local q, net, line = made(1e-8, opts)
+      assert.equal('f32', line.kind)
+      assert.matches('in f16 nothing is left', line.why)
+      assert.same(net(x):tolist(), q(x):tolist())
+    end
+    -- of a row that died nothing has to be left
+    local q, net, line = made(1e-8, {}, 1)
+    assert.equal('w4', line.kind)
+    assert.is_true((q(x) - net(x)):abs():max():item() < 0.3)
+    assert.equal(0, q(x):narrow(2, 1, 1):abs():max():item())
+    assert.matches('above 65504', (select(3, made(1e7, {}))).why)
+    local t = ridge.quant.prepare(nn.Sequential(nn.Linear(32, 4, { seed = 1 })), { bits = 4 })
+    for _, p in ipairs(t:parameters()) do
+      if p.tensor.ndim == 2 then ridge.no_grad(function() p.tensor:mul_(1e-8) end) end
+    end
+    assert.matches('weights_spec.lua:%d+: quant.convert: 1: a scale', failure(ridge.quant.convert,
+      t))
+  end)
+
   local function net_of()
     return nn.Sequential(nn.Linear(64, 32, { seed = 1, activation = 'relu' }),
       nn.Linear(32, 5, { seed = 2, bias = false })):eval()
