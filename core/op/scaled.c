@@ -196,9 +196,12 @@ static rg_status scaled_infer(rg_call *call)
   RG_TRY(check_scale(call, 3, w->_shape, 1, "w_scale"));
   RG_TRY(check_end(call));
   call->n_out = 1;
-  if (call->in[2] == NULL && call->device == RG_CPU && w->_shape[1] > 0) {
-    int64_t rows = x->_count / w->_shape[1];
+  if (call->in[2] == NULL && call->device == RG_CPU) {
+    int64_t rows = 1; /* which rows of nothing are, too: each has its scale */
 
+    for (int32_t d = 0; d < x->_ndim - 1; d++) {
+      rows *= x->_shape[d];
+    }
     call->scratch_bytes = rg_round_up(rows * (int64_t)sizeof(float), 64) + rows * w->_shape[1];
   }
   return RG_OK;

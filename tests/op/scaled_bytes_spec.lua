@@ -124,6 +124,16 @@ if tensors.DEVICE == 0 then describe('a product of bytes', function()
     end
   end)
 
+  it('gives the bias of rows without elements', function()
+    local w, scale, bias = drawn({ 3, 0 }, 'i8'), drawn({ 1 }, 'f32', 1), drawn({ 3 }, 'f32')
+    for _, x in ipairs { drawn({ 200, 0 }, 'f32'), drawn({ 2, 100, 0 }, 'bf16'),
+      drawn({ 200, 0 }, 'i8') } do
+      local got = run({ x, w, x.dtype == 'i8' and scale, scale, bias }, {})
+      assert.are.equal(600, #got)
+      for i = 1, #got do assert.are.equal(bias[(i - 1) % 3 + 1], got[i]) end
+    end
+  end)
+
   it('takes floats of every type, in any strides, and says what is no number', function()
     local x = reference.new({ 2, 3 }, 'f32')
     for i, v in ipairs { 127, -63, 1, 2, 0 / 0, 1 } do x[i] = v end
