@@ -21,13 +21,25 @@ local function check(y, labels, what)
     blame.raise(('%s: a loader of (x, labels) is expected, with a label for each of %d rows; got '
       .. '%s'):format(what, y:size(1), blame.show(labels)), 'ESHAPE')
   end
+  if labels.count == 0 then return end
+  local lo, hi = labels:min():item(), labels:max():item()
+  if not (lo >= 0 and hi < y:size(2)) or labels:ne(labels:to 'i64'):any():item() == 1 then
+    blame.raise(('%s: labels are whole numbers from 0 to %d, one of the classes that the net tells '
+      .. 'apart; got %s'):format(what, y:size(2) - 1, lo >= 0 and hi < y:size(2)
+      and 'parts of one' or ('%g .. %g'):format(lo, hi)), 'EARG')
+  end
+end
+
+-- The class that each row answers; a row with nan in it answers none.
+local function classes(y)
+  return where(y:eq(y):all(2), y:argmax(2):to 'i64', -1)
 end
 
 local function log_softmax(x) return x - x:logsumexp(2):reshape(-1, 1) end
 
 -- Counts over one batch.
 local function add(sums, a, b, labels)
-  local class_a, class_b = a:argmax(2):to 'i64', b:argmax(2):to 'i64'
+  local class_a, class_b = classes(a), classes(b)
   labels = labels:to 'i64'
   local right_a, right_b = class_a:eq(labels), class_b:eq(labels)
   local function count(flag) return flag:to('i64'):sum():item() end

@@ -39,7 +39,7 @@ local function steps_of(net, list, opts, over)
     local saved = held.bytes(candidate.before).mb - held.bytes(candidate.module).mb
     if saved > 0 then
       steps[#steps + 1] = { candidate = candidate, kl = a.kl, saved = saved,
-        harm = math.max(a.kl, 0) / saved }
+        harm = a.kl == a.kl and math.max(a.kl, 0) / saved or math.huge }
     end
   end
   table.sort(steps, function(x, y)

@@ -67,8 +67,9 @@ function M.sensitivity(net, opts)
       saved_mb = before.mb - after.mb, saved_share = 1 - after.mb / before.mb,
       ratio = took and took.ratio, ratio_lo = took and took.lo, ratio_hi = took and took.hi }
   end
+  local function harm(row) return row.kl == row.kl and row.kl or math.huge end
   table.sort(found, function(x, y)
-    if x.kl ~= y.kl then return x.kl > y.kl end
+    if harm(x) ~= harm(y) then return harm(x) > harm(y) end
     return x.layer .. x.kind < y.layer .. y.kind
   end)
   return setmetatable({ rows = found, left = left }, Sensitivity)

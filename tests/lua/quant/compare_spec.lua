@@ -85,6 +85,38 @@ describe('accuracy of two nets', function()
   end)
 end)
 
+describe('answers', function()
+  local function pair(labels, a, b)
+    local x = ridge.ones(labels:size(1), 1)
+    return accuracy.pair(function() return a end, function() return b or a end,
+      { each = function()
+        local given
+        return function()
+          if given then return nil end
+          given = true
+          return x, labels
+        end
+      end }, 'test')
+  end
+
+  it('are none where a row has nan in it', function()
+    local a = ridge.tensor { { 1, 0 }, { 1, 0 }, { 0, 1 } }
+    local b = ridge.tensor { { 0 / 0, 0 }, { 1, 0 / 0 }, { 0, 1 } }
+    local r = pair(ridge.zeros(3), a, b)
+    assert.same({ 3, 2, 0, 2 }, { r.n, r.only_original, r.only_quantized, r.changed })
+    assert.equal(1 / 3, pair(ridge.ones(3), a, b).quantized.share)
+  end)
+
+  it('are of the classes that labels name', function()
+    local y = ridge.tensor { { 1, 0, 2 }, { 1, 0, 2 } }
+    for _, bad in ipairs { { 0, 3 }, { -1, 0 }, { 0.5, 0 }, { 0 / 0, 1 }, { 1, 0 / 0 } } do
+      assert.matches('test: labels are whole numbers from 0 to 2', failure(pair,
+        ridge.tensor(bad), y))
+    end
+    assert.equal(0.5, pair(ridge.tensor { 2, 0 }, y).original.share)
+  end)
+end)
+
 describe('accuracy of masked classes', function()
   it('adds nothing for what never comes', function()
     local inf = math.huge
