@@ -9,6 +9,7 @@ local class = require 'ridge.class'
 local file = require 'ridge.train.file'
 local in_no_grad = require('ridge.tensor.grad').no_grad
 local mode = require 'ridge.tensor.mode'
+local quant_fields = require 'ridge.quant.fields'
 local half = require 'ridge.quant.half'
 local report = require 'ridge.quant.report'
 local Module = require 'ridge.nn.module'
@@ -243,6 +244,9 @@ local function fill_fields(path, module, record, modules)
     end
     rawset(module, name, read_value(path, value, modules))
   end
+  if kind.methods and not kind.methods[rawget(module, 'method')] then
+    wrong(path, '%s has no method %s', kind.__name, blame.show(rawget(module, 'method')))
+  end
 end
 
 local function fill_params(path, module, record, tensors)
@@ -297,12 +301,12 @@ function M.load(path)
     for i = #modules, 1, -1 do fill_children(path, modules[i], list[i], modules) end
   end)
   for _, module in ipairs(modules) do
-    local about = rawget(module, '_quant')
+    local about, why = rawget(module, '_quant'), quant_fields.wrong(module)
+    if why then wrong(path, '%s', why) end
     if about ~= nil then
-      need(path, about, 'table', '_quant')
       report.keep_evaluating(module)
       if about.method == 'half' then
-        half.take_floats(module, need(path, about.dtype, 'string', 'dtype'))
+        half.take_floats(module, about.dtype)
       end
     end
   end

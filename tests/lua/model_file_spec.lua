@@ -100,8 +100,9 @@ describe('a net in a file', function()
     assert.is_nil((io.open(path)))
   end)
 
-  local function with_tree(change)
-    local net = nn.Sequential(nn.Conv2d(1, 1, 1, { seed = 1 }), nn.Linear(2, 2, { seed = 1 }))
+  local function with_tree(change, net)
+    net = net or nn.Sequential(nn.Conv2d(1, 1, 1, { seed = 1 }), nn.Linear(2, 2, { seed = 1 }),
+      nn.ReLU())
     net:save(path)
     local tensors, notes = ridge.load(path)
     local tree = canonical.decode(notes['ridge.model'])
@@ -113,7 +114,9 @@ describe('a net in a file', function()
       return #out > 0 and canonical.list(out) or out
     end
     for _, m in ipairs(tree.modules or {}) do
-      if type(m) == 'table' and m.params and #m.params == 0 then m.params = canonical.list {} end
+      for _, name in ipairs { 'params', 'children' } do
+        if type(m) == 'table' and m[name] and #m[name] == 0 then m[name] = canonical.list {} end
+      end
     end
     ridge.save(path, tensors, { ['ridge.model'] = text or canonical.encode(listed(tree)) })
     return failure(nn.load, path)
@@ -145,5 +148,55 @@ describe('a net in a file', function()
     assert.matches("no struct 'rg_tensor'", with_tree(function(t)
       t.modules[2].fields.options['$struct'] = 'rg_tensor'
     end))
+    assert.matches("nn.ReLU has no method 'release'", with_tree(function(t)
+      t.modules[4].fields.method = 'release'
+    end))
+  end)
+
+  it('names what is wrong in a quantized layer of a file', function()
+    local x = ridge.randn(16, 32)
+    local net = nn.Sequential(nn.Linear(32, 8, { seed = 1 }), nn.Linear(8, 4, { seed = 2 })):eval()
+    local static = ridge.quant.static(net, { calibrate = loader(x), rows = false })
+    local packed = ridge.quant.weights(nn.Sequential(nn.Linear(32, 4)):eval(), { bits = 4 })
+    local function refused(q, pattern, change)
+      assert.matches(pattern, with_tree(function(t, tensors)
+        change(t.modules[2].fields, t.modules[1].fields, tensors, t.modules[2])
+      end, q))
+    end
+    local function field(q, name, ...)
+      for _, value in ipairs { ... } do
+        refused(q, 'the field ' .. name .. ' of a quant%.%u', function(f) f[name] = value end)
+      end
+    end
+    field(static, 'activation', 'bogus', 3)
+    field(static, 'n_in', -1, 1.5, 'x')
+    field(static, 'x_zero', 256, -1, 0.5, 'x')
+    field(static, 'x_dtype', 'f32', 3)
+    field(static, 'out', 'u8', { dtype = 'f32', zero = 0 }, { dtype = 'u8', zero = 300 })
+    field(packed, 'bits', 5, 'x')
+    field(packed, 'group', 33, 0)
+    field(packed, 'padding', -32, 1e15)
+    for _, name in ipairs { 'x_scale', 'y_scale', 'weight' } do
+      refused(static, 'the tensor ' .. name .. ' of a quant.Linear', function(_, _, _, record)
+        for i, p in ipairs(record.params) do
+          if p.name == name then
+            table.remove(record.params, i)
+            break
+          end
+        end
+      end)
+    end
+    refused(static, 'the tensor x_scale', function(_, _, tensors)
+      tensors['1.x_scale'] = ridge.ones(2)
+    end)
+    for name, value in pairs { rows = 5, notes = { 3 }, method = 3 } do
+      refused(static, 'the field _quant of a nn.Sequential', function(_, root)
+        root._quant[name] = value
+      end)
+    end
+    refused(ridge.quant.half(net), 'the field _quant', function(_, root)
+      root._quant.dtype = 'i8'
+    end)
+    refused(static, 'quantized is in training mode', function(f) f.training = true end)
   end)
 end)

@@ -19,6 +19,7 @@ for name, method in pairs { ReLU = 'relu', GELU = 'gelu', SiLU = 'silu', Tanh = 
     opts = options.check(SPEC, opts, 'nn.' .. name)
     self.method = opts.inplace and method .. '_' or method
   end
+  Activation.methods = { [method] = true, [method .. '_'] = true } -- of which a file names one
   function Activation:forward(x)
     return ref.need(x, 'nn.' .. name)[self.method](x)
   end

@@ -12,6 +12,17 @@ local function observed(kind, batches, dtype, percentile)
   return o:range()
 end
 
+describe('a range', function()
+  it('has its zero at a whole number, ties to even', function()
+    for at, zero in ipairs { 0, 2, 2, 4 } do -- 0.5, 1.5, 2.5, 3.5
+      assert.same({ 1, zero }, { scheme.of(0.5 - at, 255.5 - at, 'u8') })
+    end
+    assert.same({ 1, 255 }, { scheme.of(-255, -3, 'u8') })
+    assert.same({ 1, 0 }, { scheme.of(3, 255, 'u8') })
+    assert.same({ 1, 0 }, { scheme.of(-127, 4, 'i8') })
+  end)
+end)
+
 describe('observers', function()
   it('minmax takes the outermost of all batches', function()
     assert.same({ -3, 5 }, { observed('minmax', { { -1, 5 }, { -3, 2 } }) })

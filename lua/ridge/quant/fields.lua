@@ -1,0 +1,110 @@
+-- SPDX-License-Identifier: MIT
+--- Whether quantized layers of a file have in their fields what their code takes from there.
+
+local schema = require 'ridge.tensor.schema'
+
+local M = {}
+
+-- -- What a field may be ------------------------------------------------------------------------
+
+local function whole(least, most)
+  return function(v) return type(v) == 'number' and v % 1 == 0 and v >= least and v <= most end
+end
+
+local function one_of(list)
+  return function(v)
+    for _, each in ipairs(list) do
+      if v == each then return true end
+    end
+    return false
+  end
+end
+
+local function kind(name) return function(v) return type(v) == name end end
+
+local COUNT, TYPES = whole(0, 2 ^ 31), one_of { 'u8', 'i8' }
+
+local function zero_of(dtype)
+  return dtype == 'u8' and whole(0, 255) or whole(-128, 127)
+end
+
+local function pair(v) return type(v) == 'table' and COUNT(v[1]) and COUNT(v[2]) end
+
+local DENSE = { n_in = COUNT, n_out = COUNT, activation = one_of(schema.ACT_NAMES) }
+
+local FIELDS = {
+  ['quant.Linear'] = { DENSE, tensors = { 'weight', 'weight_scale' } },
+  ['quant.Conv2d'] = { DENSE, { kernel = pair, conv = kind 'table' },
+    tensors = { 'weight', 'weight_scale', 'x_scale', 'x_zero_point' } },
+  ['quant.PackedLinear'] = { DENSE, { bits = one_of { 2, 3, 4, 6, 8 },
+    group = one_of { 32, 64, 128 }, padding = whole(0, 127) }, tensors = { 'weight', 'scale' } },
+  ['quant.MaxPool2d'] = { { rows = COUNT, columns = COUNT, bytes = kind 'table',
+    options = kind 'cdata' } },
+  ['quant.Folded'] = { { was = kind 'string', into = kind 'string' } },
+}
+
+-- -- Checks -------------------------------------------------------------------------------------
+
+local function wrong_field(module, specs)
+  for _, spec in ipairs(specs) do
+    for name, fits in pairs(spec) do
+      if not fits(rawget(module, name)) then return 'field ' .. name end
+    end
+  end
+  for _, name in ipairs(specs.tensors or {}) do
+    if not module._tensors[name] then return 'tensor ' .. name end
+  end
+end
+
+-- A known range of what comes in, and bytes for what follows.
+local function wrong_range(module)
+  local dtype, out = rawget(module, 'x_dtype'), rawget(module, 'out')
+  if dtype ~= nil then
+    if not TYPES(dtype) then return 'field x_dtype' end
+    if not zero_of(dtype)(rawget(module, 'x_zero')) then return 'field x_zero' end
+    for _, name in ipairs { 'x_scale', 'x_zero_point' } do
+      local x = module._tensors[name]
+      if not x or x.count ~= 1 then return 'tensor ' .. name end
+    end
+  end
+  if out == nil then return nil end
+  if type(out) ~= 'table' or not TYPES(out.dtype) or not zero_of(out.dtype)(out.zero) then
+    return 'field out'
+  end
+  return not module._tensors.y_scale and 'tensor y_scale' or nil
+end
+
+local function wrong_report(about)
+  if type(about) ~= 'table' or type(about.method) ~= 'string' or type(about.rows) ~= 'table'
+    or type(about.notes) ~= 'table' then
+    return true
+  end
+  if about.method == 'half' and about.dtype ~= 'bf16' and about.dtype ~= 'f16' then return true end
+  for _, row in pairs(about.rows) do
+    if type(row) ~= 'table' or type(row.name) ~= 'string' or type(row.class) ~= 'string'
+      or type(row.kind) ~= 'string' or row.why ~= nil and type(row.why) ~= 'string' then
+      return true
+    end
+  end
+  for _, note in pairs(about.notes) do
+    if type(note) ~= 'string' then return true end
+  end
+end
+
+--- What is wrong in a module that a file made, or nil.
+---@param module table
+---@return string|nil why
+function M.wrong(module)
+  local name, about = getmetatable(module).__name, rawget(module, '_quant')
+  local specs = FIELDS[name]
+  local found = specs and (wrong_field(module, specs) or wrong_range(module))
+    or about ~= nil and wrong_report(about) and 'field _quant'
+  if found then
+    return ('the %s of a %s is missing or none that it can have'):format(found, name)
+  end
+  if (specs or about ~= nil) and module.training then
+    return ('a %s that is quantized is in training mode'):format(name)
+  end
+end
+
+return M
