@@ -1,10 +1,12 @@
 -- SPDX-License-Identifier: MIT
---- Which Sequentials of a net are taken apart: a module above calls their modules one by one, and
---- does with what each gives whatever it wants. Nothing may be moved between those.
+--- What a call of a net shows. Which Sequentials are taken apart: a module above calls their modules
+--- one by one, and does with what each gives whatever it wants; nothing may be moved between those.
+--- And how many axes there are in what comes into each module.
 
 local Sequential = require 'ridge.nn.sequential'
 local inference = require('ridge.tensor.mode').inference
 local nets = require 'ridge.quant.nets'
+local ref = require 'ridge.ffi.ref'
 local original = require('ridge.guard').original
 
 local M = {}
@@ -17,19 +19,20 @@ end
 -- Let a module say who called it before it computes.
 local function watch(module, stack, see)
   local forward = rawget(module, 'forward') or original(getmetatable(module).forward)
-  rawset(module, 'forward', function(...)
-    see(module, stack[#stack])
+  rawset(module, 'forward', function(self, x, ...)
+    see(module, stack[#stack], x)
     stack[#stack + 1] = module
-    return leave(stack, forward(...))
+    return leave(stack, forward(self, x, ...))
   end)
 end
 
 --- Call a copy of a net, and see which Sequentials hold a module that somebody else called.
 ---@param net table module
 ---@param ... any what it takes
----@return table names name to true
+---@return table names of Sequentials that are taken apart, to true
+---@return table axes of what came into a module, by its name, the most of all calls
 function M.of(net, ...)
-  local made, holders, names = nets.copy(net), {}, {}
+  local made, holders, names, axes = nets.copy(net), {}, {}, {}
   nets.each(made, function(module, name)
     for _, c in ipairs(getmetatable(module) == Sequential and module.children or {}) do
       holders[c.module] = holders[c.module] or {}
@@ -37,15 +40,16 @@ function M.of(net, ...)
     end
   end)
   local stack = {}
-  nets.each(made, function(each)
-    watch(each, stack, function(module, caller)
+  nets.each(made, function(each, at)
+    watch(each, stack, function(module, caller, x)
+      if ref.is(x) then axes[at] = math.max(axes[at] or 0, x.ndim) end
       for holder, name in pairs(holders[module] or {}) do
         if holder ~= caller then names[name] = true end
       end
     end)
   end)
   inference(made, ...)
-  return names
+  return names, axes
 end
 
 --- What is said of them.

@@ -75,8 +75,9 @@ function M.of(net, opts, what)
   local base = nets.copy(net)
   local taken
   for x in batches.each(opts.validate, 1, what, 'validate') do
-    taken = apart.of(base, x)
-    fold.fold(base, taken)
+    local axes
+    taken, axes = apart.of(base, x)
+    fold.fold(base, taken, axes)
     inference(base, x) -- what its products pack is there, as it is of candidates that are called
   end
   local layers, list, left = nets.layers(base), {}, {}

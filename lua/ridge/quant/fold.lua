@@ -67,12 +67,14 @@ local function set_activation(layer, name)
   end
 end
 
--- Does a normalisation see the channels that a layer makes?
-local function fits(layer, norm)
+-- Does a normalisation see the channels that a layer makes? Behind a dense layer they are the last
+-- axis, and channels first are the second: the same where there are two.
+local function fits(layer, norm, axes)
   if getmetatable(norm) ~= BatchNorm or norm.n ~= layer.n_out or layer.activation ~= 'none' then
     return false
   end
-  return getmetatable(layer) ~= nets.Conv2d or layer.layout == norm.layout
+  if getmetatable(layer) == nets.Conv2d then return layer.layout == norm.layout end
+  return norm.layout == 'nhwc' or axes == 2
 end
 
 -- y = (w x + b - mean) g / sqrt(var + eps) + beta.
@@ -92,7 +94,7 @@ local function fold_norm(layer, norm)
   end)
 end
 
-local function fold_into(s, at, name, uses)
+local function fold_into(s, at, name, uses, axes)
   local layer, next_at = s[at], at + 1
   local prefix = name == '' and '' or name .. '.'
   local function take()
@@ -100,7 +102,8 @@ local function fold_into(s, at, name, uses)
     next_at = next_at + 1
   end
   local norm = s[next_at]
-  if norm and uses[norm] == 1 and fits(layer, norm) then
+  if norm and uses[norm] == 1 and fits(layer, norm,
+      not axes and 2 or axes[prefix .. next_at]) then
     fold_norm(layer, norm)
     take()
   end
@@ -125,15 +128,18 @@ end
 --- Fold, in a net that is a copy, what follows layers directly in a Sequential.
 ---@param net table
 ---@param taken table|nil names of Sequentials that are left, of ridge.quant.apart
+---@param axes table|nil of what comes into modules, by their names, from there too; 2 without it
 ---@return string[] notes what could not be folded
-function M.fold(net, taken)
+function M.fold(net, taken, axes)
   local uses, notes = uses_of(net), {}
   nets.each(net, function(module, name)
     if taken and taken[name] then
       notes[#notes + 1] = apart.text(name)
     elseif getmetatable(module) == Sequential then
       for at = 1, #module.children do
-        if is_layer(module[at]) and uses[module[at]] == 1 then fold_into(module, at, name, uses) end
+        if is_layer(module[at]) and uses[module[at]] == 1 then
+          fold_into(module, at, name, uses, axes)
+        end
       end
     end
   end)

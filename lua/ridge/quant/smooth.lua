@@ -106,7 +106,7 @@ function M.smooth(net, opts)
   nets.need(net, WHAT)
   local skipped, found, most = nets.skipped(net, opts.skip, WHAT), {}, {}
   local first, again = batches.peek(opts.calibrate, WHAT, 'calibrate')
-  for _, pair in ipairs(pairs_of(net, apart.of(net, first))) do
+  for _, pair in ipairs(pairs_of(net, (apart.of(net, first)))) do
     if not skipped(pair.name) then found[#found + 1] = pair end
   end
   if #found == 0 then

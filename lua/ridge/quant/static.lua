@@ -197,8 +197,8 @@ function M.static(net, opts)
   local base = nets.copy(net)
   local x, again = batches.peek(opts.calibrate, WHAT, 'calibrate')
   opts.calibrate = again
-  local taken = apart.of(base, x)
-  local notes = fold.fold(base, taken)
+  local taken, axes = apart.of(base, x)
+  local notes = fold.fold(base, taken, axes)
   local rows = layers_of(base, nets.skipped(net, opts.skip, WHAT))
   local ranges, found, snapshots = observe(base, rows, opts, rows_asked or 1)
   if opts.validate then

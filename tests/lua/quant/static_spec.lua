@@ -57,6 +57,25 @@ describe('folding', function()
   end)
 end)
 
+describe('normalisation behind dense layers', function()
+  it('is folded where its channels are what the layer makes', function()
+    for _, case in ipairs { { 'nchw', { 16, 8, 4 }, false }, { 'nhwc', { 16, 8, 4 }, true },
+      { 'nchw', { 16, 4 }, true } } do
+      local net = nn.Sequential(nn.Linear(4, 8, { seed = 1 }), nn.BatchNorm(8,
+        { layout = case[1] }), nn.Linear(8, 8, { seed = 2 }))
+      local x = ridge.randn(unpack(case[2])) * 2
+      if x.ndim == 3 then x = x * ridge.arange(1, 8):reshape(8, 1) end
+      ridge.no_grad(function() for _ = 1, 20 do net(x) end end)
+      net:eval()
+      local q = ridge.quant.static(net, { calibrate = loader(x), rows = false })
+      assert.is_true(apart(q(x), net(x)) < 0.1)
+      assert.equal(case[3], getmetatable(q[2]).__name == 'quant.Folded')
+      assert.equal(not case[3], tostring(ridge.quant.report(q)):find('BatchNorm) stays', 1, true)
+        ~= nil)
+    end
+  end)
+end)
+
 describe('quant.static', function()
   it('computes what whole numbers give, with zeros around images', function()
     for _, dtype in ipairs { 'u8', 'i8' } do
