@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
---- What a call of a net shows. Which Sequentials are taken apart: a module above calls their modules
---- one by one, and does with what each gives whatever it wants; nothing may be moved between those.
---- And how many axes there are in what comes into each module.
+--- What a call of a net shows. Which Sequentials are taken apart: a module above calls what is
+--- in them one by one, and does with what each gives whatever it wants; nothing may be moved
+--- between those. And how many axes there are in what comes into each module.
 
 local Sequential = require 'ridge.nn.sequential'
 local inference = require('ridge.tensor.mode').inference

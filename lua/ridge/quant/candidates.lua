@@ -66,12 +66,13 @@ end
 ---@param net table
 ---@param opts table kinds, validate, calibrate, batches
 ---@param what string the function's name, for errors
+---@param over function|nil says that no more of them are to be made
 ---@return table base the copy, which nothing was rounded of
 ---@return table[] list {name, class, kind, net (with that layer alone so), module, before (the
 ---  layer in base)}
 ---@return table[] left {name, class, why}: layers that no kind fits
 ---@return table taken names of Sequentials between whose modules nothing is moved
-function M.of(net, opts, what)
+function M.of(net, opts, what, over)
   local base = nets.copy(net)
   local taken
   for x in batches.each(opts.validate, 1, what, 'validate') do
@@ -84,6 +85,7 @@ function M.of(net, opts, what)
   for _, layer in ipairs(layers) do
     local skip, fits, why = others(layers, layer.name), false, nil
     for _, kind in ipairs(opts.kinds) do
+      if over and over() then break end
       local q = alone(base, kind, skip, opts)
       for _, row in ipairs(report.report(q).layers) do
         if row.name == layer.name and row.kind ~= 'f32' then

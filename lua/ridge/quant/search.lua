@@ -87,7 +87,7 @@ end
 
 -- Take steps as long as accuracy allows; what does too much harm is left.
 local function walk(net, base, steps, rows, opts, over)
-  local chosen, best, saved, points = {}, nil, {}, {}
+  local chosen, best, saved, points, seen = {}, nil, {}, {}, {}
   for _, step in ipairs(steps) do
     if over() then break end
     local name = step.candidate.name
@@ -96,22 +96,24 @@ local function walk(net, base, steps, rows, opts, over)
       tried[name] = step.candidate
       local q = candidates.together(base, tried)
       local point = point_of(net, q, tried, rows, opts)
+      seen[name] = true
       point.taken = point.drop <= opts.max_drop
       points[#points + 1] = point
       if point.taken then chosen, best, saved[name] = tried, point, step.saved end
     end
   end
-  return chosen, best, points
+  return chosen, best, points, seen
 end
 
-local function lines_of(rows, chosen, left)
+local function lines_of(rows, chosen, left, tried, ended)
   local why, list = {}, {}
   for _, layer in ipairs(left) do why[layer.name] = layer.why end
   for i, row in ipairs(rows) do
     local candidate = chosen[row.name]
     list[i] = { name = row.name, class = row.class, kind = candidate and candidate.kind or 'f32',
-      why = not candidate and (why[row.name] or 'fewer bits cost more accuracy than max_drop, or '
-        .. 'save no byte') or nil }
+      why = not candidate and (why[row.name] or ended and not tried[row.name]
+        and 'the budget ended before it was tried'
+        or 'fewer bits cost more accuracy than max_drop, or save no byte') or nil }
   end
   return list
 end
@@ -174,11 +176,13 @@ function M.search(net, opts)
   if opts.calibrate then
     for x in batches.each(opts.calibrate, nil, WHAT, 'calibrate') do seen:add(x) end
   end
-  local base, list, left, taken = candidates.of(net, opts, WHAT)
-  if #list == 0 then blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG') end
+  local base, list, left, taken = candidates.of(net, opts, WHAT, over)
+  if #list == 0 and not ended then
+    blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG')
+  end
   local rows = nets.layers(base)
   local steps = steps_of(net, list, opts, over)
-  local chosen, best, points = walk(net, base, steps, rows, opts, over)
+  local chosen, best, points, tried = walk(net, base, steps, rows, opts, over)
   mark_front(points)
   local q = candidates.together(base, chosen)
   chain.link(q, taken)
@@ -189,7 +193,7 @@ function M.search(net, opts)
       100 * best.drop, 100 * best.drop_lo, 100 * best.drop_hi, best.changed)
   end
   if ended then notes[#notes + 1] = 'the budget ended: this is the best so far' end
-  report.attach(q, 'search', lines_of(rows, chosen, left), notes)
+  report.attach(q, 'search', lines_of(rows, chosen, left, tried, ended), notes)
   q._quant.seen, q._quant.seen_as = seen, opts.calibrate and 'the validation or calibration data'
     or 'the validation data'
   return q, setmetatable({ points = points, ended = ended }, Search)
