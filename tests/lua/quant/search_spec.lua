@@ -92,10 +92,11 @@ describe('quant.search', function()
     assert.same(net(x):tolist(), q(x):tolist())
     -- nothing is rounded any more: calibrate is read for what is refused as a test, and no further
     local read, data = 0, rows(32, 8)
-    q = ridge.quant.search(net, { validate = validate, budget = 1e-6, calibrate = { each = function()
+    local calibrate = { each = function()
       read = read + 1
       return ridge.data.Loader({ data }, { batch = 32 }):each()
-    end } })
+    end }
+    q = ridge.quant.search(net, { validate = validate, budget = 1e-6, calibrate = calibrate })
     assert.equal(2, read)
     for _, row in ipairs(ridge.quant.report(q).layers) do
       assert.same({ 'f32', 'the budget ended before it was tried' }, { row.kind, row.why })

@@ -143,6 +143,64 @@ describe('rounding for inputs', function()
   end)
 end)
 
+-- The inverse of a symmetric matrix (Gauss and Jordan), in place, as rows.
+local function invert(a)
+  for k = 1, #a do
+    local p = a[k][k]
+    a[k][k] = 1
+    for j = 1, #a do a[k][j] = a[k][j] / p end
+    for i = 1, #a do
+      local f = a[i][k]
+      if i ~= k then
+        a[i][k] = 0
+        for j = 1, #a do a[i][j] = a[i][j] - f * a[k][j] end
+      end
+    end
+  end
+end
+
+-- Optimal brain quantization in the order of the columns: the inverse itself loses a row and a
+-- column with each weight that is rounded.
+local function by_the_book(w, x, opts)
+  local n, rows, h, mean = w:size(2), w:tolist(), (x:t():matmul(x) / x:size(1)):tolist(), 0
+  for i = 1, n do mean = mean + h[i][i] / n end
+  for i = 1, n do h[i][i] = h[i][i] + 0.01 * mean end
+  invert(h)
+  local scale
+  for j = 1, n do
+    if (j - 1) % opts.group == 0 then
+      scale = groups.scales(ridge.tensor(rows, { dtype = 'f64' }):to('f32'):narrow(2, j,
+        opts.group), opts):tolist()
+    end
+    for r, row in ipairs(rows) do
+      local _, value = groups.coded(ridge.tensor({ row[j] }, { dtype = 'f64' }),
+        ridge.tensor(scale[r], { dtype = 'f64' }), nil, opts.bits)
+      local off = (row[j] - value:item()) / h[j][j]
+      row[j] = value:item()
+      for k = j + 1, n do row[k] = row[k] - off * h[j][k] end
+    end
+    for a = j + 1, n do
+      local f = h[a][j] / h[j][j]
+      for b = j + 1, n do h[a][b] = h[a][b] - f * h[j][b] end
+    end
+  end
+  return ridge.tensor(rows, { dtype = 'f64' })
+end
+
+describe('gptq', function()
+  it('is what optimal brain quantization gives in that order', function()
+    local g = ridge.generator(6)
+    local x = ridge.randn(96, 64, { generator = g, dtype = 'f64' })
+      * ridge.rand(1, 64, { generator = g }):to 'f64'
+    local w, moments = ridge.randn(2, 64, { generator = g }), second_moment.new(64)
+    moments:add(x:narrow(1, 1, 40))
+    moments:add(x:narrow(1, 41, 56))
+    local opts = { bits = 4, group = 32 }
+    local found = gptq.round(w, moments, opts)
+    assert.is_true(apart(by_the_book(w:to 'f64', x, opts), found.value:to 'f64') < 1e-5)
+  end)
+end)
+
 describe('quant.weights', function()
   it('leaves weights of which f16 keeps no scale, and says so', function()
     local x = ridge.randn(16, 32)
