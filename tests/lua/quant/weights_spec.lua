@@ -187,6 +187,17 @@ local function by_the_book(w, x, opts)
   return ridge.tensor(rows, { dtype = 'f64' })
 end
 
+describe('codes', function()
+  it('end where their bits do, and those of 8 bits are symmetric', function()
+    for bits, ends in pairs { [8] = { 1, 255 }, [4] = { 0, 15 }, [2] = { 0, 3 } } do
+      local code = groups.coded(ridge.tensor { -300, 300 }, ridge.ones(1), nil, bits)
+      assert.same(ends, code:tolist())
+    end
+    assert.same({ 0, 255 }, groups.coded(ridge.tensor { -300, 300 }, ridge.ones(1),
+      ridge.zeros(1), 8):tolist())
+  end)
+end)
+
 describe('gptq', function()
   it('is what optimal brain quantization gives in that order', function()
     local g = ridge.generator(6)
