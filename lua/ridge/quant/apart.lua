@@ -55,7 +55,7 @@ end
 --- What is said of them.
 ---@param name string
 ---@return string
-function M.text(name)
+function M.told_of(name)
   return ('%s (nn.Sequential) is taken apart by the module above it, which calls its modules one '
     .. 'by one: nothing is folded in it, and no bytes are handed on'):format(
     name == '' and 'the net' or name)

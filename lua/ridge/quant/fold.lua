@@ -134,7 +134,7 @@ function M.fold(net, taken, axes)
   local uses, notes = uses_of(net), {}
   nets.each(net, function(module, name)
     if taken and taken[name] then
-      notes[#notes + 1] = apart.text(name)
+      notes[#notes + 1] = apart.told_of(name)
     elseif getmetatable(module) == Sequential then
       for at = 1, #module.children do
         if is_layer(module[at]) and uses[module[at]] == 1 then
