@@ -43,6 +43,15 @@ describe('folding', function()
     assert.is_nil(net[1].bias)
   end)
 
+  it('folds variances that are small beside eps', function()
+    local net = nn.Sequential(nn.Linear(4, 3, { seed = 1 }), nn.BatchNorm(3, { eps = 1e-2 })):eval()
+    ridge.no_grad(function() net[2].running_var:copy_(ridge.tensor { 0, 1e-3, 1 }) end)
+    local made, x = nets.copy(net), ridge.randn(5, 4)
+    fold.fold(made)
+    assert.equal('quant.Folded', getmetatable(made[2]).__name)
+    assert.is_true(apart(made(x), net(x)) < 1e-4)
+  end)
+
   it('leaves what does not belong together, and says so', function()
     local shared = nn.Linear(4, 4, { seed = 1 })
     local net = nn.Sequential(nn.ReLU(), nn.BatchNorm(4), shared, nn.ReLU(), shared,
