@@ -17,6 +17,17 @@ static rg_status run_kernel(step *s)
   return status;
 }
 
+/* Scratch lies where later steps of the plan may make their results, also that of a derived step,
+** whose results lie elsewhere: what other derived steps made there has to stay when it runs. */
+static rg_status take_scratch(const rg_call *call, rg_block *out)
+{
+  rg_arena *before = rg_arena_swap(capturing->arena);
+  rg_status status = rg_block_alloc(call->device, call->scratch_bytes, out);
+
+  (void)rg_arena_swap(before);
+  return status;
+}
+
 /* The dispatcher's hook: copy the call into a step, then run the step; not in a dry capture. */
 static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                               rg_frame *frame)
@@ -28,7 +39,7 @@ static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor 
 
   RG_TRY(rg_plan_add(capturing, call, kernel, out, &s));
   if (call->scratch_bytes > 0) {
-    status = rg_block_alloc(call->device, call->scratch_bytes, &scratch);
+    status = take_scratch(call, &scratch);
     if (status != RG_OK) {
       rg_plan_drop_last(capturing);
       return status;

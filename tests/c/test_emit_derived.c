@@ -6,6 +6,8 @@
 */
 #include "graph/plan.h"
 #include "op/dropout.h"
+#include "op/list.h"
+#include "op/reduce.h"
 #include "pass.h"
 #include "ridge/graph.h"
 
@@ -111,6 +113,56 @@ static void test_runs_where_written(void)
   must(rg_plan_replay(n.plan, 3));
   gives(&n, 31, "once");
   end(&n);
+}
+
+/* Sums of long columns need scratch; what another derived step makes behind that is as large. */
+static void test_scratch(void)
+{
+  enum { ROWS = 8192, COLUMNS = 64, OTHERS = 256 };
+  int32_t p;
+  rg_graph *g = graph(&p);
+  const int32_t long_one = outside(g, RG_VALUE_PARAMETER, "p", ROWS, COLUMNS);
+  const int32_t other = outside(g, RG_VALUE_PARAMETER, "q", 1, OTHERS);
+  const rg_reduce_args args = { .axes = 1 };
+  rg_tensor *in[2] = { NULL };
+  rg_tensor *out[2] = { NULL };
+  rg_plan *plan = NULL;
+  int32_t node;
+
+  must(rg_empty(RG_F32, RG_CPU, SHAPE(ROWS, COLUMNS), 2, &in[0]));
+  must(rg_empty(RG_F32, RG_CPU, SHAPE(1, OTHERS), 2, &in[1]));
+  must(rg_fill_(in[0], 1));
+  must(rg_fill_(in[1], 3));
+  must(rg_ir_bind(g, long_one, in[0]));
+  must(rg_ir_bind(g, other, in[1]));
+  const int32_t first = producer(g, unary(g, &rg_op_neg, other));
+
+  must(rg_graph_insert(g, first, 1, RG_OP_SUM, &long_one, 1, &args, &node));
+  rg_ir_node_at(g, node)->derived = true;
+  const int32_t sum = rg_ir_outputs(g, rg_ir_node_at(g, node))[0];
+  const int32_t more = unary(g, &rg_op_neg, other);
+
+  rg_ir_node_at(g, producer(g, more))->derived = true;
+  returned(g, unary(g, &rg_op_neg, sum), "");
+  returned(g, unary(g, &rg_op_neg, more), "");
+  must(rg_graph_plan(g, out, &plan));
+  must(rg_plan_replay(plan, 1));
+  ok(first_of(out[0]) == -ROWS && first_of(out[1]) == 3, "two derived steps, one with scratch");
+  must(rg_fill_(in[0], 2));
+  must(rg_plan_replay(plan, 1));
+  ok(first_of(out[0]) == -2 * ROWS, "the one with scratch runs again");
+  bool stays = true;
+
+  for (int32_t i = 0; i < OTHERS; i++) {
+    stays = stays && ((const float *)out[1]->_data)[i] == 3;
+  }
+  ok(stays, "and leaves what the other one made");
+  rg_plan_release(plan);
+  rg_graph_release(g);
+  for (int32_t i = 0; i < 2; i++) {
+    rg_tensor_release(in[i]);
+    rg_tensor_release(out[i]);
+  }
 }
 
 /* What a derived step made is there at the next replay, whatever ran since. */
@@ -226,6 +278,7 @@ static void test_no_memory(void)
 int main(void)
 {
   test_runs_where_written();
+  test_scratch();
   test_memory();
   test_refused();
   test_clone();
