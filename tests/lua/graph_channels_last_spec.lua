@@ -185,6 +185,17 @@ describe('channels last', function()
     end, ridge.randn(2, 16, 8, 8))
   end)
 
+  it('leaves an image that is the weight of a convolution as it is read', function()
+    ridge.seed(10)
+    local a, y = conv(16, 16), ridge.randn(2, 16, 12, 12)
+    gives_the_same(function(x) return a(y:conv2d(a(a(x)), { padding = 1 })) end,
+      ridge.randn(16, 16, 3, 3))
+    gives_the_same(function(x)
+      local z = a(a(x))
+      return z:conv2d(z, { padding = 1 })
+    end, ridge.randn(16, 16, 3, 3))
+  end)
+
   it('brings nothing in for a sum', function()
     local a, b = conv(16, 16), conv(16, 16)
     local graph = gives_the_same(function(x) return b(a(x:relu())) + x end,

@@ -279,6 +279,24 @@ static int64_t bytes_of(const rg_graph *g, int32_t value)
   return rg_meta_bytes(&rg_ir_value_at(g, value)->meta);
 }
 
+/* Does somebody read a value with channels first?  One of a region does, too, where it is no image
+** there: the weight of a convolution may be what another one made. */
+static bool is_read_first(const changing *c, int32_t value)
+{
+  const rg_ir_value *v = rg_ir_value_at(c->g, value);
+  const rg_ir_use *uses = rg_ir_uses(c->g, v);
+
+  for (int32_t i = 0; i < v->n_uses; i++) {
+    const int32_t reader = uses[i].node;
+
+    if (reader == RG_IR_NONE || !c->fits[reader] ||
+        (rg_ir_node_at(c->g, reader)->op->id == RG_OP_CONV2D && uses[i].slot > 0)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /* What a node has to do with the copies of its region. */
 static void count(changing *c, int32_t number)
 {
@@ -287,7 +305,6 @@ static void count(changing *c, int32_t number)
   const int32_t n = images_of(c, number, &in);
   const int32_t y = rg_ir_outputs(c->g, node)[0];
   const rg_ir_value *v = rg_ir_value_at(c->g, y);
-  const rg_ir_use *uses = rg_ir_uses(c->g, v);
   region *r = &c->region[number];
 
   if (n == 0) {
@@ -299,28 +316,9 @@ static void count(changing *c, int32_t number)
   if (!comes_fitting(c, in[0])) {
     r->copied += bytes_of(c->g, in[0]);
   }
-  for (int32_t i = 0; i < v->n_uses && v->meta.ndim == 4; i++) {
-    const int32_t reader = uses[i].node;
-
-    if (reader == RG_IR_NONE || !c->fits[reader]) {
-      r->copied += bytes_of(c->g, y);
-      break;
-    }
+  if (v->meta.ndim == 4 && is_read_first(c, y)) {
+    r->copied += bytes_of(c->g, y);
   }
-}
-
-/* Does somebody read a value with channels first? */
-static bool is_read_first(const changing *c, int32_t value)
-{
-  const rg_ir_value *v = rg_ir_value_at(c->g, value);
-  const rg_ir_use *uses = rg_ir_uses(c->g, v);
-
-  for (int32_t i = 0; i < v->n_uses; i++) {
-    if (uses[i].node == RG_IR_NONE || !c->fits[uses[i].node]) {
-      return true;
-    }
-  }
-  return false;
 }
 
 /* A node has no place, nor have its parts. */
