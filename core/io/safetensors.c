@@ -156,6 +156,7 @@ static rg_status read_entry(rg_scan *j, rg_safetensors_entry *e)
   int64_t n = 0;
   int64_t n_place = 0;
   int64_t bits;
+  int64_t total;
   int seen = 0;
   bool more;
 
@@ -195,8 +196,12 @@ static rg_status read_entry(rg_scan *j, rg_safetensors_entry *e)
   }
   RG_TRY(count(e, ndim));
   bits = rg_safetensors_bits(e);
-  if (n_place != 2 || place[1] < place[0] ||
-      (bits > 0 && (e->count * bits % 8 != 0 || place[1] - place[0] != e->count * bits / 8))) {
+  if (n_place != 2 || place[1] < place[0]) {
+    return misplaced(e);
+  }
+  /* bits that no number counts are of a shape made up to look as if it had few */
+  if (bits > 0 && (__builtin_mul_overflow(e->count, bits, &total) || total % 8 != 0 ||
+                   place[1] - place[0] != total / 8)) {
     return misplaced(e);
   }
   e->at = place[0];
@@ -204,14 +209,24 @@ static rg_status read_entry(rg_scan *j, rg_safetensors_entry *e)
   return RG_OK;
 }
 
-/* Texts by name, as notes; what is no text is passed over. */
-static rg_status read_texts(rg_scan *j, rg_opened *self)
+/* What is no text where one is expected; where it is no JSON, that is what is wrong. */
+static rg_status no_file(rg_scan *j, rg_header_text key)
+{
+  char name[64];
+
+  RG_TRY(rg_scan_skip(j));
+  return rg_fail(RG_EFORMAT, "says of \"%s\" no file that it is in", rg_shown_name(key, name));
+}
+
+/* Texts by name, as notes; what is no text is passed over, unless they are names of files. */
+static rg_status read_texts(rg_scan *j, rg_opened *self, bool are_files)
 {
   int64_t n = 0;
   bool more;
 
   if (rg_scan_next(j) != '{') {
-    return rg_scan_skip(j);
+    RG_TRY(rg_scan_skip(j));
+    return are_files ? rg_fail(RG_EFORMAT, "has a weight_map that is no object") : RG_OK;
   }
   RG_TRY(rg_scan_enter(j, '{'));
   for (;;) {
@@ -223,7 +238,7 @@ static rg_status read_texts(rg_scan *j, rg_opened *self)
     }
     RG_TRY(rg_scan_key(j, &key));
     if (rg_scan_next(j) != '"') {
-      RG_TRY(rg_scan_skip(j));
+      RG_TRY(are_files ? no_file(j, key) : rg_scan_skip(j));
       continue;
     }
     RG_TRY(grow((void **)&self->notes, self->shown.n_notes, &self->room_notes,
@@ -365,7 +380,7 @@ static rg_status read_entries(rg_scan *j, rg_opened *self)
         return rg_fail(RG_EFORMAT, "has \"__metadata__\" twice");
       }
       noted = true;
-      RG_TRY(read_texts(j, self));
+      RG_TRY(read_texts(j, self, false));
       continue;
     }
     RG_TRY(grow((void **)&self->entries, self->shown.n, &self->room, sizeof(*self->entries)));
@@ -452,7 +467,7 @@ static rg_status read_weight_map(rg_scan *j, rg_opened *self)
       return rg_fail(RG_EFORMAT, "has \"weight_map\" twice");
     }
     mapped = true;
-    RG_TRY(read_texts(j, self));
+    RG_TRY(read_texts(j, self, true));
   }
   RG_TRY(rg_scan_end(j));
   return mapped ? RG_OK

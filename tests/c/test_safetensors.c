@@ -104,6 +104,11 @@ static void test_lies(void)
           "\"a\" is of type I16");
   refused("{\"a\":{\"dtype\":\"I16\",\"shape\":[2],\"data_offsets\":[0,3]}}", 3,
           "not that of its shape");
+  /* bits that wrap around to those of the place */
+  refused("{\"a\":{\"dtype\":\"F64\",\"shape\":[288230376151711744],\"data_offsets\":[0,0]}}", 0,
+          "not that of its shape");
+  refused("{\"a\":{\"dtype\":\"F64\",\"shape\":[288230376151711745],\"data_offsets\":[0,8]}}", 8,
+          "not that of its shape");
   refused("[]", 0, "its header is no JSON");
 }
 

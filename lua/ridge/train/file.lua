@@ -99,16 +99,21 @@ local SPEC = {
     doc = 'compute on private pages of the file: cut meanwhile, it ends the process by SIGBUS' },
 }
 
--- Say once what a file holds that ridge cannot.
+local NOT_NAMED = 'not in the index'
+
+-- Say once what of a file was left out.
 local function say_left_out(path, left_out)
-  local names = {}
-  for name, why in pairs(left_out) do names[#names + 1] = ('%s (%s)'):format(name, why) end
+  local names, lacking = {}, false
+  for name, why in pairs(left_out) do
+    names[#names + 1] = ('%s (%s)'):format(name, why)
+    lacking = lacking or why ~= NOT_NAMED
+  end
   if #names == 0 then return end
   table.sort(names)
   local where, more = blame.where(), #names > 3 and (' and %d more'):format(#names - 3) or ''
-  io.stderr:write(plain.line(('%sload: left out of %s, as ridge has no such types: %s%s'):format(
-    where and where .. ': ' or '', path, table.concat(names, ', ', 1, math.min(3, #names)), more)),
-    '\n')
+  io.stderr:write(plain.line(('%sload: left out of %s%s: %s%s'):format(
+    where and where .. ': ' or '', path, lacking and ', as ridge has no such types' or '',
+    table.concat(names, ', ', 1, math.min(3, #names)), more)), '\n')
 end
 
 -- When the elements of a tensor come.
@@ -140,7 +145,7 @@ end
 function READ.index(path, opts)
   local entries, notes, others = safetensors.read_index(path, 'load')
   local out, left_out = tensors_of(entries, opts)
-  for _, entry in ipairs(others) do left_out[entry.name] = 'not in the index' end
+  for _, entry in ipairs(others) do left_out[entry.name] = NOT_NAMED end
   return out, notes, left_out
 end
 
@@ -173,7 +178,7 @@ end
 ---@param opts table|nil {lazy = false, over = 1e6, map = false}
 ---@return table|Tensor tensors name to tensor; the tensor of npy and IDX
 ---@return table notes texts by name
----@return table left_out name to the type that ridge does not have
+---@return table left_out name to the type that ridge does not have, or 'not in the index'
 -- >> ridge.save('/tmp/x.safetensors', {w = ridge.ones(2)})
 -- >> ridge.load('/tmp/x.safetensors').w
 -- >> ridge.load('/tmp/x.safetensors', {lazy = true}).w

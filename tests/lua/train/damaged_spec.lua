@@ -173,6 +173,11 @@ describe('a damaged file of tensors', function()
     refused('that is not that of its shape', sizes('1', '4', '0'))
     refused('that is not that of its shape', sizes('1', '0', '4,4'))
     refused('that is not that of its shape', sizes('4611686018427387904', '0', '0'))
+    -- bits that wrap around to those of the place
+    for text, bytes in pairs { ['288230376151711744'] = 0, ['288230376151711745'] = 8 } do
+      refused('that is not that of its shape', with(('{"a":{"dtype":"F64","shape":[%s],'
+        .. '"data_offsets":[0,%d]}}'):format(text, bytes), ('x'):rep(bytes)))
+    end
     refused('a gap or an overlap', sizes('1', '9223372036854775803', '9223372036854775807'))
     refused('that is not that of its shape', sizes('2305843009213693951', '0',
       '9223372036854775804'))
@@ -225,8 +230,14 @@ describe('an index of files', function()
       assert.same({ who = 'me' }, notes)
       assert.is_nil(found.extra)
       assert.same({ extra = 'not in the index' }, left_out)
-      assert.matches('extra %(not in the index%)', table.concat(written))
+      assert.matches('left out of [^,:]*: extra %(not in the index%)$', table.concat(written))
     end
+  end)
+
+  it('that names no files is refused', function()
+    refused_index('says of "c" no file that it is in', map '"a":"one.safetensors","c":5')
+    refused_index('says of "c" no file that it is in', map '"c":["two.safetensors"]')
+    refused_index('has a weight_map that is no object', '{"weight_map":["one.safetensors"]}')
   end)
 
   it('that leads elsewhere is refused', function()
@@ -241,7 +252,7 @@ describe('an index of files', function()
     refused_index('No such file', map '"a":"three.safetensors"')
     refused_index('has "a" twice', map '"a":"one.safetensors","a":"two.safetensors"')
     refused_index('but no index of safetensors files', '{"weights":{}}')
-    refused_index('it is no JSON %(byte 22: no text', '{"weight_map":{"a":1,}')
+    refused_index('it is no JSON %(byte 24: no text', '{"weight_map":{"a":"x",}')
     refused_index('has "weight_map" twice', '{"weight_map":{},"weight_map":{}}')
     put(map '"a":"index.json"', folder .. '/index.json') -- itself
     refused_index('is no safetensors file', map '"a":"index.json"')
