@@ -63,7 +63,8 @@ end
 -- What is wrong with a file, a line each.
 local function wrong_with(path)
   local text = text_of(path)
-  local chunk, message = loadstring(text:gsub('^#[^\n]*', ''), '@' .. path)
+  local plainly = text:gsub('^\239\187\191', ''):gsub('^#[^\n]*', '')
+  local chunk, message = loadstring(plainly, '@' .. path)
   if not chunk then return { message } end
   local lines = {}
   for i, each in ipairs(scopes.check(text, globals(), missing)) do

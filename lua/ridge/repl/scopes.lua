@@ -40,18 +40,25 @@ local function say(w, word, text)
   w.found[#w.found + 1] = { line = w.line_of(word.first), message = text }
 end
 
-local function open_scope(w) w.scope = setmetatable({}, { __index = w.scope, above = w.scope }) end
+-- Scopes are a list from the outermost on: a chain of __index ends behind a hundred of them.
+local function open_scope(w) w.scopes[#w.scopes + 1] = {} end
 
-local function close_scope(w) w.scope = getmetatable(w.scope).above end
+local function close_scope(w) w.scopes[#w.scopes] = nil end
 
-local function declare(w, name, path) w.scope[name] = { path = path } end
+local function declare(w, name, path) w.scopes[#w.scopes][name] = { path = path } end
+
+local function declared_as(w, name)
+  for i = #w.scopes, 1, -1 do
+    local found = w.scopes[i][name]
+    if found then return found end
+  end
+end
 
 -- All names that can be meant at a place.
 local function visible(w)
-  local list, scope = {}, w.scope
-  while scope do
+  local list = {}
+  for _, scope in ipairs(w.scopes) do
     for name in pairs(scope) do list[#list + 1] = name end
-    scope = (getmetatable(scope) or {}).above
   end
   for name in next, w.globals do list[#list + 1] = tostring(name) end
   return list
@@ -59,7 +66,7 @@ end
 
 local function use(w, word)
   local name = word.text
-  local declared = w.scope[name]
+  local declared = declared_as(w, name)
   if declared then return declared.path end
   if w.globals[name] == nil then
     say(w, word, ("undeclared variable '%s'%s"):format(name, name == 'ridge'
@@ -69,7 +76,7 @@ local function use(w, word)
 end
 
 local function assign(w, word, path)
-  local declared = w.scope[word.text]
+  local declared = declared_as(w, word.text)
   if declared then
     if declared.path ~= path then declared.path = nil end
     return
@@ -157,7 +164,7 @@ local function suffixed(w)
     take(w) -- )
   else
     node.word = take(w)
-    if not w.scope[node.word.text] and node.word.text == 'require' and w.words[w.at]
+    if not declared_as(w, node.word.text) and node.word.text == 'require' and w.words[w.at]
       and is_arguments(w) and requires_ridge(w) then
       arguments(w)
       node = { path = 'ridge' }
@@ -358,10 +365,11 @@ end
 ---  ridge ('ridge.nn'); nil where it is there
 ---@return table[] found { line, message }, by line
 function M.check(source, globals, missing)
-  source = source:gsub('^#[^\n]*', '')
+  -- as LuaJIT reads a file: the mark of UTF-8 and a first line of the shell's are no Lua
+  source = source:gsub('^\239\187\191', ''):gsub('^#[^\n]*', '')
   local lines = { 1 }
   for at in source:gmatch '\n()' do lines[#lines + 1] = at end
-  local w = { words = lexer.words(source), at = 1, scope = {}, globals = globals,
+  local w = { words = lexer.words(source), at = 1, scopes = {}, globals = globals,
     missing = missing, found = {}, defined = {} }
   function w.line_of(position)
     local low, high = 1, #lines

@@ -34,6 +34,7 @@ describe('names of a text', function()
       'local a = -#{} ^ 2 .. "x" == "y" and not nil or 3LL print(a)', 'while print do break end',
       'local nn = require "ridge".nn print(nn.Linear)', "local r = require('ridge') r.save()",
       'print(1)', 'return',
+      'local x = 1 ' .. ('if x then '):rep(190) .. 'print(x)' .. (' end'):rep(190),
       'return function() return print end', 'local a a = 1; (print)(a)' } do
       assert.equal('', check(text), text)
     end
@@ -105,6 +106,11 @@ describe('names of a text', function()
     text, status = folders.run('./ridge check ' .. path)
     assert.equal(1, status)
     assert.matches("a.lua:1: unexpected symbol near '='", text)
+    -- an editor's mark of UTF-8, before the shell's line too
+    put "\239\187\191#!/usr/bin/env ridge\nlocal ridge = require 'ridge'\nridge.zeross(3)\n"
+    text, status = folders.run('./ridge check ' .. path)
+    assert.equal(1, status)
+    assert.equal(path .. ":3: ridge has no zeross (did you mean 'zeros'?)\n", text)
     -- every recipe has all of its names
     text, status = folders.run './ridge check recipes/*.lua'
     assert.equal(0, status, text)
