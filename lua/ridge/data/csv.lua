@@ -145,6 +145,7 @@ local function value_of(field, dtype, missing)
     return nil, (field == '' and 'an empty field' or blame.show(field)) .. ' is no number'
   elseif dtype == nil then
     if is_held(field, value) then return value end
+    if math.abs(value) == math.huge then return nil, field .. ' is more than any type holds' end
     if not field:find '^[+-]?%d+$' then
       return nil, field .. " is more than f32 holds: dtype = 'f64' keeps it"
     end
@@ -285,16 +286,17 @@ local function names_columns(opts)
   for which in pairs(type(opts.fill) == 'table' and opts.fill or {}) do
     if type(which) == 'string' then return true end
   end
-  return opts.like and type(opts.like.names[1]) == 'string'
+  for _, name in ipairs(opts.like and opts.like.names or {}) do
+    if type(name) == 'string' then return true end
+  end
+  return false
 end
 
 local function check_like(opts)
   local like = opts.like
   if not like then return end
-  for _, part in ipairs { 'names', 'categories', 'filled', 'missing' } do
-    if type(like[part]) ~= 'table' then
-      blame.raise('data.csv: like is what ridge.data.csv gave as a preparation, or its state')
-    end
+  if not columns.is_preparation(like) then
+    blame.raise('data.csv: like is what ridge.data.csv gave as a preparation, or its state')
   end
   for _, name in ipairs { 'columns', 'fill', 'categories', 'missing' } do
     if opts[name] ~= nil then

@@ -53,6 +53,32 @@ function Prepared:state()
     missing = self.missing }
 end
 
+local function is_list(t, kinds)
+  if type(t) ~= 'table' then return false end
+  for _, each in ipairs(t) do
+    if not kinds[type(each)] then return false end
+  end
+  return true
+end
+
+--- Has a value the parts of a preparation, each of its kind?
+---@param like any
+---@return boolean
+function M.is_preparation(like)
+  if not (is_list(like, {}) and is_list(like.names, { string = true, number = true })
+      and is_list(like.missing, { string = true }) and is_list(like.categories, {})
+      and is_list(like.filled, {})) then return false end
+  for name, texts in pairs(like.categories) do
+    if type(name) ~= 'string' or not is_list(texts, { string = true }) then return false end
+  end
+  for name, each in pairs(like.filled) do
+    if type(name) ~= 'string' or type(each) ~= 'table' or type(each.value) ~= 'number' then
+      return false
+    end
+  end
+  return true
+end
+
 --- Refuse to go on with data that was prepared otherwise: a network that learned from one coding
 --- computes nonsense from another.
 ---@param state table as `state` gives it
@@ -155,12 +181,25 @@ local function missing_of(list)
   return out
 end
 
+-- What a preparation calls columns: by their names, or numbers where others have that name too.
+local function keys_of(names, n)
+  local count, keys = {}, {}
+  for i = 1, n do
+    keys[i] = i
+    if names then count[names[i]] = (count[names[i]] or 0) + 1 end
+  end
+  for i, name in ipairs(names or {}) do
+    if count[name] == 1 then keys[i] = name end
+  end
+  return keys
+end
+
 --- What to do with each column.
 ---@param opts table options of data.csv
 ---@param names string[]|nil the file's
 ---@param n number columns that it has
 ---@param path string
----@return table plan columns, each { at, name, code = text to number, fill, fixed }
+---@return table plan columns, each { at, name, key, code = text to number, fill, fixed }
 function M.plan(opts, names, n, path)
   local like = opts.like
   local plan = { missing = missing_of(like and like.missing or type(opts.missing) == 'table'
@@ -175,13 +214,15 @@ function M.plan(opts, names, n, path)
     categories[place_of(which, names, n, path)] = true
   end
   local fill = type(opts.fill) == 'table' and by_place(opts.fill, names, n, path) or nil
+  local keys, taken = keys_of(names, n), {} -- a column may be taken twice
   for i, which in ipairs(wanted) do
     local at = place_of(which, names, n, path)
-    local name = names and names[at] or at
-    local column = { at = at, name = name, missed = {} }
+    local column = { at = at, name = names and names[at] or at, key = keys[at], missed = {} }
+    taken[at] = true
     if fill then column.fill = check_fill(fill[at]) else column.fill = check_fill(opts.fill) end
     if like then
-      local list, filled = like.categories[tostring(name)], like.filled[tostring(name)]
+      local key = tostring(column.key)
+      local list, filled = like.categories[key], like.filled[key]
       column.fixed = filled and filled.value
       if list then
         column.code = {}
@@ -189,10 +230,12 @@ function M.plan(opts, names, n, path)
       end
     elseif categories[at] then
       column.code, column.n = {}, 0
-      categories[at] = nil
     end
-    if fill then fill[at] = nil end
     plan[i] = column
+  end
+  for at in pairs(taken) do
+    categories[at] = nil
+    if fill then fill[at] = nil end
   end
   local odd = next(categories) or next(fill or {})
   if odd then
@@ -343,7 +386,7 @@ function M.finish(plan, numbers, rows, path, fits)
   for text in pairs(plan.missing) do state.missing[#state.missing + 1] = text end
   table.sort(state.missing)
   for k, column in ipairs(plan) do
-    local key = tostring(column.name) -- numbers, where the file names none
+    local key = tostring(column.key) -- numbers, where the file names none
     if column.n then sort_codes(numbers, plan, k, rows) end
     if column.code then
       state.categories[key] = column.texts or plan.like.categories[key]
@@ -358,7 +401,7 @@ function M.finish(plan, numbers, rows, path, fits)
       for _, row in ipairs(column.missed) do numbers:set(row * #plan + k - 1, v) end
       state.filled[key] = { value = v, rows = #column.missed }
     end
-    state.names[k] = column.name
+    state.names[k] = column.key
   end
   return Prepared(state)
 end

@@ -36,12 +36,14 @@ local PAUSE = 0.02 -- seconds between two looks at a file
 local function line_of(self)
   local waited = 0
   while true do
-    local at = self.text:find('\n', 1, true)
+    local at = self.text:find('\n', self.from, true)
     if at then
-      local line = self.text:sub(1, at - 1)
-      self.text = self.text:sub(at + 1)
+      local line = self.text:sub(self.from, at - 1)
+      self.from = at + 1
       return (line:gsub('\r$', ''))
     end
+    -- lines that were given out go together: one by one they would copy all behind them
+    self.text, self.from = self.text:sub(self.from), 1
     if #self.text > LONGEST then
       blame.raise(('data.stream: %s line %d has more than a megabyte'):format(self.path,
         self.line + 1), 'EFORMAT')
@@ -66,7 +68,7 @@ end
 local function rows_of(path, opts)
   local file, why = io.open(path, 'rb')
   if not file then blame.raise('data.stream: ' .. why, 'EIO') end
-  local self = { path = path, file = file, text = '', line = 0, wait = opts.wait }
+  local self = { path = path, file = file, text = '', from = 1, line = 0, wait = opts.wait }
   local size = file:seek 'end'
   if not (size == 0 or size and file:seek 'set' and file:read(0)) then -- a folder opens
     file:close()
@@ -81,6 +83,7 @@ local function rows_of(path, opts)
         return nil
       end
       self.line = self.line + 1
+      if self.line == 1 then line = line:gsub('^\239\187\191', '') end -- the mark of UTF-8
       if line:find '%S' then
         local row = csv.row(line, path, self.line, opts.separator, 'data.stream')
         columns = columns or #row

@@ -177,6 +177,8 @@ describe('a file', function()
           message(ridge.data.csv, path))
         assert.equal(tonumber(text), ridge.data.csv(path, { dtype = 'f64' }):item())
       end
+      write '-1e400\n'
+      assert.matches('column 1: %-1e400 is more than any type holds', message(ridge.data.csv, path))
       write 'inf\n-inf\n'
       assert.same({ math.huge, -math.huge }, ridge.data.csv(path):reshape(2):tolist())
       write '16777216\n-33554432\n36893488147419103232\n0\n-0\n1e38\n0.1\n00012\n'

@@ -140,6 +140,41 @@ describe('columns of a CSV file', function()
     assert.equal('f32: 0 5', said(csv('a,""\n', { like = numbered, header = false })))
   end)
 
+  it('are taken twice where that is asked, filled and coded both times', function()
+    local text = 'a,c\n1,x\n,y\n5,x\n'
+    assert.equal('f32: 1 1; 3 3; 5 5', said(csv(text, { columns = { 'a', 'a' },
+      fill = { a = 'mean' } })))
+    assert.equal('f32: 0 0; 1 1; 0 0', said(csv(text, { columns = { 'c', 2 },
+      categories = { 'c' } })))
+  end)
+
+  it('that have one name are filled and coded each by itself, elsewhere too', function()
+    local text = 'a,a,b\n1,x,2\n,,3\n3,y,4\n'
+    local x, names, prepared = csv(text, { fill = { [1] = 7, [2] = 'mode' }, missing = { '' },
+      categories = { 2 } })
+    assert.equal('f32: 1 0 2; 7 0 3; 3 1 4', said(x))
+    assert.same({ 'a', 'a', 'b' }, names)
+    assert.same({ ['1'] = { value = 7 }, ['2'] = { value = 0 } }, prepared:state().filled)
+    assert.equal('f32: 7 1 5', said(csv('a,a,b\n,y,5\n', { like = prepared:state() })))
+    assert.matches("two columns named 'a': say its number", refused(text, { fill = { a = 1 } }))
+  end)
+
+  it('refuse as like what is no preparation, whatever is in its parts', function()
+    local function part(key, each)
+      local like = { names = { 'a' }, categories = {}, filled = {}, missing = {} }
+      like[key] = each
+      return like
+    end
+    for _, like in ipairs { {}, part('names', { {} }), part('filled', { a = 3 }),
+      part('filled', { a = { value = 'x' } }), part('missing', { 1 }), part('categories', 3),
+      part('categories', { a = 'x' }), part('categories', { a = { 1 } }), part('names', 'a'),
+      part('filled', { { value = 1 } }) } do
+      assert.matches('^data.csv: like is what ridge.data.csv gave', refused('a\n1\n',
+        { like = like }))
+    end
+    assert.equal('f32: 1', said(csv('a\n1\n', { like = part('names', { 'a' }) })))
+  end)
+
   it('go into checkpoints, and other data is refused there', function()
     local x, _, prepared = csv('a,c\n1,u\n,v\n3,v\n4,u\n', { fill = 'mean', categories = { 'c' } })
     local function loader(list, p)

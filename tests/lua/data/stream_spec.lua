@@ -141,6 +141,22 @@ describe('a file that grows', function()
     assert.same({ { 1, 2 } }, all(ridge.data.stream(path, { separator = ';' })))
     put ''
     assert.same({}, all(ridge.data.stream(path)))
+    put '\239\187\1911,2\r\n3,4\r\n'
+    assert.same({ { 1, 2, 3, 4 } }, all(ridge.data.stream(path)))
+  end)
+
+  it('is cut into lines in time that grows as it does', function()
+    local function seconds(lines)
+      put(('1\n'):rep(lines))
+      local start, n = os.clock(), 0
+      for x in ridge.data.stream(path, { batch = 1000 }):each() do n = n + x.count end
+      assert.equal(lines, n)
+      return os.clock() - start
+    end
+    seconds(1000)
+    -- one by one out of 64 kB, each with a copy of all behind it, lines took twenty times as long
+    local per_line = math.min(seconds(2000), seconds(2000)) / 2000
+    assert.is_true(seconds(40000) / 40000 < 4 * per_line)
   end)
 
   it('is read as it is written, in whole lines', function()
