@@ -109,7 +109,11 @@ end
 local function head(found, goal, name, more)
   local n, way = #found.set, goal.better > 0 and 'most' or 'least'
   local all = n + found.behind
-  if n == 0 then return ('%s has no point with %s yet\n'):format(name, goal.text) end
+  if n == 0 and more.where then
+    return ('no measured point of %s has %s where %s\n'):format(name, goal.text, more.where)
+  elseif n == 0 then
+    return ('%s has no point with %s yet\n'):format(name, goal.text)
+  end
   if found.disturbed then
     return n == 1 and ('the only point of %s is of grade D, disturbed: nothing is decided\n')
       :format(name) or ('all %d points of %s are of grade D, disturbed: none of them is decided\n')
@@ -154,13 +158,15 @@ local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
 -- What would make the set smaller.
 local function next_step(found, goal, name, opt)
+  local db = opt.db ~= '' and ' --db ' .. quoted(opt.db) or ''
   if found.disturbed then
-    say(opt, ('on a quiet machine: ridge retry %s --grade D, then the sweep again\n'):format(name))
+    say(opt, ('on a quiet machine: ridge retry %s --grade D%s, then the sweep again\n'):format(name,
+      db))
   elseif #found.set > 1 and goal.is_phase then
-    say(opt, ("to decide: ridge best %s --for %s%s --settle %s\n"):format(name,
+    say(opt, ("to decide: ridge best %s --for %s%s --settle %s%s\n"):format(name,
       quoted((goal.better > 0 and 'max ' or 'min ') .. goal.text),
       opt.where ~= '' and ' --where ' .. quoted(opt.where) or '',
-      #found.set > 8 and '15m' or '5m'))
+      #found.set > 8 and '15m' or '5m', db))
   end
 end
 
@@ -200,7 +206,8 @@ function M.main(argv)
     local best, store = require 'ridge.sweep.best', require 'ridge.store'
     local expression, results = require 'ridge.store.expression', require 'ridge.store.results'
     local path = opt.db ~= '' and opt.db or store.default_path()
-    local seconds = opt.settle ~= '' and require('ridge.sweep.part').seconds(opt.settle)
+    local seconds = opt.settle ~= '' and require('ridge.sweep.part').seconds(opt.settle,
+      '--settle')
     local condition = opt.where ~= '' and expression.parse(opt.where)
     local goal, found, params, more, effects
     store.with(path, 'read', function(st)
@@ -214,7 +221,7 @@ function M.main(argv)
       if condition then rows = best.where(rows, condition, what) end
       found, effects = best.set(rows, goal), best.effects(rows, goal, params)
       local machine = machine_of(st, sweep)
-      more = { is_time = is_time(goal, directions),
+      more = { is_time = is_time(goal, directions), where = condition and opt.where,
         has_no_roofs = goal.is_phase and next(machine.ceilings) == nil,
         limit = function(row)
           if goal.is_phase then return best.limit(row, goal.measured, machine) end

@@ -101,7 +101,7 @@ function M.main(argv)
     if opt.where ~= '' then require('ridge.store.expression').parse(opt.where) end
     store.with(path, 'read', function(st) require('ridge.store.query').sweep(st, rest[1]) end)
     if opt.when_quiet ~= '' then
-      local seconds = require('ridge.sweep.part').seconds(opt.when_quiet)
+      local seconds = require('ridge.sweep.part').seconds(opt.when_quiet, '--when-quiet')
       if not M.wait(require('ridge.measure.native').services(), seconds) then
         plain.note(('the machine was not quiet within %s; nothing was taken back\n'):format(
           opt.when_quiet))

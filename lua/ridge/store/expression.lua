@@ -23,6 +23,7 @@ local OPERATORS = { '==', '~=', '!=', '<>', '<=', '>=', '=', '<', '>', '+', '-',
 local SAME = { ['=='] = '=', ['!='] = '~=', ['<>'] = '~=' }
 -- Times are in nanoseconds; a number right before one of these is one: fwd < 1ms.
 local NANOSECONDS = { ns = 1, us = 1e3, ms = 1e6, s = 1e9 }
+local MICRO = { ['\194\181s'] = true, ['\206\188s'] = true } -- the sign, and the Greek letter
 local WORDS = { ['and'] = true, ['or'] = true, ['not'] = true }
 
 local function fail(text, at, message)
@@ -66,7 +67,11 @@ local function tokens_of(text)
       add('string', text:sub(at + 1, stop - 1), stop - at + 1)
     else
       local op = operator_at(text, at)
-      if not op then fail(text, at, ("'%s' is not understood"):format(text:sub(at, at))) end
+      if not op then -- a letter of several bytes is said whole
+        local letter = text:match('^[\194-\244][\128-\191]+', at) or text:sub(at, at)
+        fail(text, at, ("'%s' is not understood%s"):format(letter,
+          MICRO[text:sub(at, at + 2)] and '; microseconds are us' or ''))
+      end
       add(SAME[op] or op, op, #op)
     end
   end
@@ -181,8 +186,11 @@ function M.parse(text, aggregates)
   local p = parser(text)
   p.aggregates = aggregates or {}
   local tree = expression(p, 0)
-  if p:peek().kind ~= 'end' then
-    fail(text, p:peek().at, ("'%s' is too much"):format(p:peek().value))
+  local rest, before = p:peek(), p.tokens[p.i - 1]
+  if rest.kind ~= 'end' then
+    local is_unit = rest.kind == 'name' and before and before.kind == 'number'
+    fail(text, rest.at, ("'%s' is too much%s"):format(rest.value, is_unit
+      and '; units of time stand right behind a number: 1ns, 1us, 1ms, 1s' or ''))
   end
   tree.text = text
   return tree

@@ -10,8 +10,9 @@ local UNIT = { s = 1, m = 60, h = 3600, d = 86400 }
 --- Seconds of a duration.
 -- >> part.seconds '1h30m'
 ---@param given number|string|nil seconds, or text like '90s', '15m', '2h', '1h30m'
+---@param what string|nil the option it is of, for errors: 'budget'
 ---@return number|nil seconds
-function M.seconds(given)
+function M.seconds(given, what)
   if given == nil then return nil end
   local total = tonumber(given)
   if not total then
@@ -23,8 +24,9 @@ function M.seconds(given)
     if rest ~= '' or given == '' then total = 0 / 0 end
   end
   if not (total > 0 and total < math.huge) then
-    blame.raise(("budget: '%s' is no duration; expected seconds, '90s', '15m', '2h' or '1h30m'")
-      :format(tostring(given)), 'EARG', 'budget')
+    what = what or 'budget'
+    blame.raise(("%s: '%s' is no duration; expected seconds, '90s', '15m', '2h' or '1h30m'")
+      :format(what, tostring(given)), 'EARG', what)
   end
   return total
 end

@@ -75,6 +75,15 @@ to decide: ridge best sizes --for 'min fwd' --settle 5m
     assert.is_nil(text:find 'to decide')
   end)
 
+  it('is told where no point fulfils the condition, and asked of the database it was', function()
+    local text, status = ridge "best sizes --for fwd --where 'n > 100'"
+    assert.equal(0, status)
+    assert.matches('^no measured point of sizes has fwd where n > 100\n', text)
+    text = folders.run(("./ridge best sizes --for fwd --db '%s'"):format(db))
+    local next_step = "\nto decide: ridge best sizes --for 'min fwd' --settle 5m --db '%s'\n"
+    assert.is_truthy(text:find(next_step:format(db), 1, true), text)
+  end)
+
   it('is the same as a call', function()
     local text, status = ridge "-e \"ridge.best('sizes', { ['for'] = 'fwd', n = 1 })\""
     assert.equal(0, status)
@@ -89,7 +98,10 @@ to decide: ridge best sizes --for 'min fwd' --settle 5m
       ['best sizes'] = "--for 'max NAME' or 'min NAME' is missing; the sweep sizes has fwd, side",
       ["best sizes --for fwd --where 'm > 3'"] = 'the sweep sizes has no m',
       ["best sizes --for side --settle 1s"] = '--settle times phases, and side is none',
-      ["best sizes --for fwd --settle soon"] = "'soon' is no duration",
+      ["best sizes --for fwd --settle soon"] = "--settle: 'soon' is no duration",
+      ['retry sizes --when-quiet soon'] = "--when-quiet: 'soon' is no duration",
+      ["best sizes --for fwd --where 'fwd < 1 ms'"] = "'ms' is too much; units of time stand right",
+      ["best sizes --for fwd --where 'fwd < 1µs'"] = "'µ' is not understood; microseconds are us",
     } do
       local text, status = ridge(words, '2>&1')
       assert.same({ words, 1 }, { words, status })
@@ -118,6 +130,12 @@ to decide: ridge best sizes --for 'min fwd' --settle 5m
     local text = ridge 'best sizes --for fwd'
     assert.matches('^least fwd: 2 of 3 points cannot be told apart, 75 ns to 80 ns\n', text)
     assert.matches('\n1 point of grade D left out\n', text)
+    -- among the others 24 is best, and 320 over 75 is 4.27
+    assert.matches('what matters, [^\n]*: n x4.27 %(best 24%)\n', text)
+    text = ridge(("best sizes --for fwd --where 'n = 16' --db %s"):format(db))
+    assert.matches('^the only point of sizes is of grade D', text)
+    assert.is_truthy(text:find(("\non a quiet machine: ridge retry sizes --grade D --db '%s', then")
+      :format(db), 1, true))
     text = ridge('top sizes --by fwd', '2>/dev/null')
     assert.is_nil(text:find 'disturbed')
     assert.matches('^trial[^\n]+\n *%d+ +24 [^\n]* undecided\n', text)
