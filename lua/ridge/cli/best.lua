@@ -188,8 +188,9 @@ local function settle(seconds, name, argv, path, goal, found, params)
   found.set, found.behind = result.set, found.behind + #result.behind
   plain.note(('%s timed side by side, %d told apart%s\n'):format(
     plain.count(result.pairs, 'pair'), #result.behind,
-    result.untried > 0 and (', no time left for %d'):format(result.untried) or ''))
-  return true
+    result.stopped and (', stopped before %d'):format(result.untried)
+    or result.untried > 0 and (', no time left for %d'):format(result.untried) or ''))
+  return true, result.stopped
 end
 
 --- Print the set.
@@ -227,19 +228,22 @@ function M.main(argv)
           if goal.is_phase then return best.limit(row, goal.measured, machine) end
         end }
     end)
+    local stopped
     if seconds then
       if not goal.is_phase then
         return stored.fail('best', ("--settle times phases, and %s is none; write '%s batch / fwd' "
           .. 'or the like'):format(goal.text, goal.better > 0 and 'max' or 'min'))
       elseif #found.set > 1 and not found.disturbed then
-        local ok, why = settle(seconds, name, rest, path, goal, found, params)
-        if not ok then return stored.fail('best', why) end
+        local ok, what = settle(seconds, name, rest, path, goal, found, params)
+        if not ok then return stored.fail('best', what) end
+        stopped = what
       end
     end
     say(opt, head(found, goal, name, more))
     stored.show(lines_of(found, goal, params, more, opt.n), opt)
     notes(found, effects, more, opt)
-    if not seconds then next_step(found, goal, name, opt) end
+    if not seconds or found.disturbed then next_step(found, goal, name, opt) end
+    if stopped then error(stopped, 0) end -- Ctrl-C has its status
   end)
 end
 

@@ -27,13 +27,17 @@ end
 
 -- Median and quarters of y at each value of a parameter; what was disturbed has no say.
 local function levels(rows, name, y)
-  local out = {}
-  for _, value in ipairs(rows_of.distinct(rows, name)) do
-    local list = {}
-    for _, row in ipairs(rows_of.select(rows, { [name] = value })) do
-      if rows_of.counts(row) and row[y] then list[#list + 1] = row[y] end
+  local out, lists = {}, {} -- in one pass: a parameter may have as many values as there are rows
+  for _, row in ipairs(rows) do
+    local value = row[name]
+    if value ~= nil and rows_of.counts(row) and row[y] then
+      local list = lists[value] or {}
+      lists[value], list[#list + 1] = list, row[y]
     end
-    if #list > 0 then
+  end
+  for _, value in ipairs(rows_of.distinct(rows, name)) do
+    local list = lists[value]
+    if list then
       table.sort(list)
       out[#out + 1] = { value = value, n = #list, median = quantile(list, 0.5),
         low = quantile(list, 0.25), high = quantile(list, 0.75), least = list[1],

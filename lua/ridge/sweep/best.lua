@@ -245,16 +245,11 @@ end
 ---@return table[] effects  name, reach (largest over smallest median), best (the value of the
 ---  parameter with the best median); largest reach first
 function M.effects(rows, goal, params)
-  local clear, all, out = {}, {}, {}
+  local valued, out = {}, {}
   for _, row in ipairs(rows) do
     local each = row.state == 'ok' and candidate(goal, row)
-    if each then
-      local valued = setmetatable({ value = each.v }, { __index = row })
-      all[#all + 1] = valued
-      if row.grade ~= 'D' then clear[#clear + 1] = valued end
-    end
+    if each then valued[#valued + 1] = setmetatable({ value = each.v }, { __index = row }) end
   end
-  local valued = #clear > 0 and clear or all -- disturbed points have a say only among themselves
   for i, effect in ipairs(require('ridge.plot.effects').effects(valued, params, 'value')) do
     local best = effect.levels[1]
     for _, level in ipairs(effect.levels) do

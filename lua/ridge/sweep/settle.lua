@@ -50,7 +50,8 @@ end
 ---@param opt table      seconds, now (function, seconds), and for ridge.sweep.ab origin, db,
 ---  progress
 ---@return table found   set (what cannot be told from the first, best first; pair), behind (those
----  that were told apart), pairs (how many were timed), untried (how many had no time left)
+---  that were told apart), pairs (how many were timed), untried (how many had no time left),
+---  stopped (the error of Ctrl-C, where that ended it: what was told apart until then holds)
 function M.run(sw, goal, set, params, opt)
   local function only(row)
     local out = {}
@@ -59,16 +60,22 @@ function M.run(sw, goal, set, params, opt)
   end
   local ends, first, level = opt.now() + opt.seconds, set[1], {}
   local found = { behind = {}, pairs = 0, untried = 0 }
+  local function compare(a, b)
+    local ok, result = pcall(ab.run, sw, { a = only(a.row), b = only(b.row), match = {},
+      phases = { goal.measured }, origin = opt.origin, db = opt.db, progress = opt.progress,
+      check = false, -- points of a sweep compute different things
+      protocol = { level = 'quick' } })
+    if ok then return result[1] end
+    if type(result) ~= 'table' or result.code ~= 'EINTR' then error(result, 0) end
+    found.stopped = result
+  end
   for i = 2, #set do
     local each = set[i]
-    if opt.now() >= ends then
+    local result = not found.stopped and opt.now() < ends and compare(first, each)
+    if not result then
       found.untried, each.pair = found.untried + 1, nil
       level[#level + 1] = each
     else
-      local result = ab.run(sw, { a = only(first.row), b = only(each.row), match = {},
-        phases = { goal.measured }, origin = opt.origin, db = opt.db, progress = opt.progress,
-        check = false, -- points of a sweep compute different things
-        protocol = { level = 'quick' } })[1]
       found.pairs = found.pairs + 1
       each.pair = M.pair(goal, result, first, each)
       if each.pair.word == 'better' then

@@ -198,6 +198,42 @@ describe('why', function()
   end)
 end)
 
+describe('finalists timed side by side', function()
+  local function run(rows, answers)
+    local ab, n = require 'ridge.sweep.ab', 0
+    local before = ab.run
+    ab.run = function() -- luacheck: ignore 122
+      n = n + 1
+      if answers[n].code then error(answers[n], 0) end
+      return { answers[n] }
+    end
+    local g, list = goal('min fwd', rows), {}
+    for i, each in ipairs(rows) do list[i] = { row = each, v = each.fwd } end
+    local ok, found = pcall(settle.run, {}, g, list, { 'batch' }, { seconds = 10,
+      now = function() return n end })
+    ab.run = before -- luacheck: ignore 122
+    if not ok then return nil, found end
+    local names = {}
+    for i, each in ipairs(found.set) do names[i] = each.row.trial end
+    return table.concat(names, ' '), found
+  end
+
+  it('keep what was told apart when Ctrl-C ends it; other errors go on', function()
+    local rows, stop = {}, { code = 'EINTR', message = 'interrupted' }
+    for i = 1, 4 do rows[i] = row(i, 10 + i, 9, 20, { batch = i }) end
+    local slower = { ratio = 2, ci_lo = 1.9, ci_hi = 2.1, verdict = 'slower', a_ns = 10,
+      margin = 0.01 }
+    local left, found = run(rows, { slower, stop })
+    assert.equal('1 3 4', left)
+    assert.same({ 1, 2, stop }, { found.pairs, found.untried, found.stopped })
+    assert.equal(2, found.behind[1].row.trial)
+    left, found = run(rows, { slower, slower, slower })
+    assert.same({ '1', 3, 0 }, { left, found.pairs, found.untried })
+    assert.is_nil(found.stopped)
+    assert.same({ code = 'EIO' }, select(2, run(rows, { slower, { code = 'EIO' } })))
+  end)
+end)
+
 describe('a pair timed side by side', function()
   local rows = { row(1, 10, 9, 11, { batch = 1 }), row(2, 20, 19, 21, { batch = 4 }) }
   local a, b = { row = rows[1] }, { row = rows[2] }
