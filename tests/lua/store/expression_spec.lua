@@ -38,6 +38,13 @@ describe('an expression', function()
     assert.equal(0.5, value '.5')
   end)
 
+  it('reads times with their units as nanoseconds', function()
+    for text, ns in pairs { ['3ns'] = 3, ['2us'] = 2e3, ['1.5ms'] = 1.5e6, ['.25s'] = 2.5e8,
+        ['1e3us + 1'] = 1e6 + 1, ['us * 2'] = 14 } do
+      assert.equal(ns, expression.evaluate(expression.parse(text), { us = 7 }), text)
+    end
+  end)
+
   it('makes comparisons with what is absent false, and sums absent', function()
     assert.is_false(value 'rank < 3')
     assert.is_nil(value 'rank + 3')

@@ -198,6 +198,22 @@ describe('why', function()
   end)
 end)
 
+describe('two points by their passes', function()
+  it('stay together where the interval of their ratio holds 1, whichever way is better', function()
+    local passes = require 'ridge.measure.passes'
+    local before, pair = passes.ratio, nil
+    passes.ratio = function() return pair end -- luacheck: ignore 122
+    local a, b = { passes = {} }, { passes = {} }
+    local found = {}
+    for i, ends in ipairs { { 0.8, 0.9 }, { 0.9, 1.1 }, { 1.1, 1.2 } } do
+      pair = { lo = ends[1], hi = ends[2] }
+      found[i] = { (best.is_behind({ better = 1 }, a, b)), (best.is_behind({ better = -1 }, a, b)) }
+    end
+    passes.ratio = before -- luacheck: ignore 122
+    assert.same({ { true, false }, { false, false }, { false, true } }, found)
+  end)
+end)
+
 describe('finalists timed side by side', function()
   local function run(rows, answers)
     local ab, n = require 'ridge.sweep.ab', 0
@@ -230,6 +246,12 @@ describe('finalists timed side by side', function()
     left, found = run(rows, { slower, slower, slower })
     assert.same({ '1', 3, 0 }, { left, found.pairs, found.untried })
     assert.is_nil(found.stopped)
+    -- who is found to be better is first, and stands in no ratio to the one before
+    local faster = { ratio = 0.5, ci_lo = 0.4, ci_hi = 0.6, verdict = 'faster', a_ns = 10,
+      margin = 0.01 }
+    left, found = run({ rows[1], rows[2] }, { faster })
+    assert.equal('2', left)
+    assert.is_nil(found.set[1].pair)
     assert.same({ code = 'EIO' }, select(2, run(rows, { slower, { code = 'EIO' } })))
   end)
 end)
@@ -253,6 +275,12 @@ describe('a pair timed side by side', function()
       verdict = 'faster' })))
     assert.equal('equal', (word('min fwd', { ratio = 1, ci_lo = 0.999, ci_hi = 1.001,
       verdict = 'equal' })))
+  end)
+
+  it('is not equal by times that are, where a parameter is part of the value', function()
+    local same = { ratio = 1, ci_lo = 0.999, ci_hi = 1.001, verdict = 'equal' }
+    assert.equal('equal', (word('fwd', same)))
+    assert.same({ 'better', 4 }, { word('max batch / fwd', same) })
   end)
 
   it('is open within the margin, across one, or where the control failed', function()
