@@ -64,10 +64,10 @@ local function entry_of(name, dtype, shape, count, bytes, unknown)
 end
 
 local function of_npy(name, facts)
-  local kind = facts.kind
+  local kind, letter, n = facts.kind, facts.name:match '^(%w)(%d+)$'
   return entry_of(name, kind and kind[1] or facts.name, facts.shape, facts.count,
-    -- NumPy's name ends in the bytes of an element
-    facts.count * (kind and kind[2] or tonumber(facts.name:match '%d+')), not kind)
+    -- NumPy's name ends in the bytes of an element, of texts in its letters of four bytes
+    facts.count * (kind and kind[2] or tonumber(n) * (letter == 'U' and 4 or 1)), not kind)
 end
 
 local READ = {}
