@@ -157,6 +157,21 @@ describe('what if', function()
     assert.equal('f32', a._job.net:parameters()[1].tensor.dtype)
   end)
 
+  it('in other types leaves the bytes of what is whole', function()
+    local Mixed = nn.class 'Mixed'
+    function Mixed:init()
+      self:param('weight', ridge.ones(3))
+      self:buffer('table', ridge.zeros(4, { dtype = 'i64' }))
+    end
+    function Mixed:forward(x) return x * self.weight end
+    local a = Mixed():analyze(ridge.ones(2, 3), COUNTED)
+    local bytes = {}
+    for i, line in ipairs(a:what_if { dtype = { 'f32', 'bf16', 'f64' } }) do
+      bytes[i] = line.bytes
+    end
+    assert.same({ 12 + 32, 6 + 32, 24 + 32 }, bytes)
+  end)
+
   it('with recomputation keeps the inputs of blocks, and computes them once more', function()
     local net = blocks()
     local a = net:analyze(ridge.randn(4, 6, 8), COUNTED)
