@@ -143,6 +143,37 @@ describe("a compiled function's plans", function()
   end)
 end)
 
+describe("a compiled function's words", function()
+  it('are those of what it cannot be', function()
+    local c = compiled(double)
+    for text, f in pairs {
+      ['compile: it is called as a function, f(x)'] = function()
+        getmetatable(c).__call({}, ridge.ones(1))
+      end,
+      ['compile: a function is expected, got 3'] = function() ridge.compile(3) end,
+    } do
+      local ok, err = pcall(f)
+      assert.is_false(ok)
+      assert.matches(text, tostring(err), 1, true)
+      assert.equal('EARG', err.code)
+    end
+  end)
+
+  it('are those of what is left behind, at the second call', function()
+    local kept_one
+    local c, lines = compiled(function(x)
+      kept_one = x * 3
+      return x * 2
+    end)
+    c(ridge.ones(2))
+    c(ridge.ones(2))
+    assert.equal(1, #lines)
+    assert.equal('compile: f32[2]: it leaves a tensor behind that it does not return, and a plan '
+      .. 'does not; now the function as it is', lines[1])
+    assert.same({ 3, 3 }, kept_one:tolist())
+  end)
+end)
+
 describe('max-autotune', function()
   local x
   setup(function() x = ridge.randn(2, 8) end)
@@ -158,6 +189,7 @@ describe('max-autotune', function()
     with_times(function(n) return n == 2 and { 100, 100 * part } or { 9, 9 } end, function()
       local c = compiled(net(), { mode = 'max-autotune' })
       c(x)
+      assert.equal('max-autotune', c:report()[1].mode)
     end)
     local found = {}
     for _, row in ipairs(kept.all()) do found[row.operation] = row end
@@ -175,6 +207,33 @@ describe('max-autotune', function()
     assert.equal('joined', found.epilogue.standard)
     assert.equal(timing.ROUNDS, found.epilogue.rounds)
     assert.equal('all', chosen(1.5).passes.path)
+  end)
+
+  it('takes one kind of node apart where that is faster, and obeys what was found', function()
+    local want = net()(x)
+    local function ops_of(c)
+      local ops = {}
+      for size in c.shelf:each() do
+        assert.equal('max-autotune', size.mode)
+        for _, n in ipairs(size.made.plan.emitted:nodes()) do ops[#ops + 1] = n.op end
+      end
+      return ops
+    end
+    local tried, counts = 0, {}
+    with_times(function(n)
+      if n == 1 then return { 9 } end
+      if n == 2 then tried = tried + 1 end
+      return tried == 2 and { 100, 50 } or { 100, 100 }
+    end, function()
+      for i, times in ipairs { 2, 2, 3 } do -- the third time it is tried anew
+        if times == 3 then choices.forget() end
+        local c = compiled(net(), { mode = 'max-autotune' })
+        assert.is_true((c(x) - want):abs():max():item() < 1e-5)
+        assert.same(times == 2 and { 'linear', 'relu' } or { 'linear' }, ops_of(c))
+        counts[i] = tried
+      end
+    end)
+    assert.same({ 3, 4, 7 }, counts) -- a pass, a kind of node, and the plan beside the function
   end)
 
   it('keeps the times of what was tried', function()
