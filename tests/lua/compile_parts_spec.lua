@@ -159,7 +159,7 @@ describe("a compiled function's words", function()
     end
   end)
 
-  it('are those of what is left behind, at the second call', function()
+  it('are those of what stays outside, at the second call', function()
     local kept_one
     local c, lines = compiled(function(x)
       kept_one = x * 3

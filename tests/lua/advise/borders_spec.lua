@@ -260,6 +260,18 @@ describe('a finding of speed', function()
       'no optimizer of ridge.optim has taken a step')
   end)
 
+  it('of throughput tells of a row, of inference too where there is a net', function()
+    local told = { batches = { { a_ns = 2e6 } }, latency = 5e5 }
+    check('speed', 'throughput', run_of(told, { rows = 8 }), 'no',
+      'it is tested here; ridge bench says more of a model',
+      'training 4 k rows/s at 8 rows; inference of one row 500 µs')
+    local run = run_of(told, { rows = 8 })
+    run.trial = nil
+    local got = check('speed', 'throughput', run, 'no', nil, 'training 4 k rows/s at 8 rows')
+    assert.is_nil(got.measured:find('inference', 1, true))
+    check('speed', 'throughput', run_of { batches = none 'why' }, 'unknown', 'why')
+  end)
+
   it('of data that is waited for begins at a tenth', function()
     local section = { ns = 4e6, calls = 2 }
     local function loading(share, s)

@@ -81,6 +81,9 @@ end
 local x23, x4 = count(2, 3), count(4)
 local image = count(1, 1, 3, 3)
 
+local GRU = { f { { { 1 } } }, f { { { 0 }, { 0 }, { 1 } } }, f { { { 0 }, { 0 }, { 1 } } },
+  f { { 0, 0, 0, 0, 0, 2 } }, false, f { { { 0.5 } } }, n = 6 }
+
 -- op, version, attributes, inputs, results
 local CASES = {
   -- axes from both ends, and what is taken where none is told
@@ -184,6 +187,8 @@ local CASES = {
   { 'Pad', 19, { mode = 'wrap' }, { count(3), i64 { 1, 2 } }, 'f32[6] 2 0 1 2 0 1' },
   { 'Pad', 18, {}, { x23, i64 { 1, 0 }, f(9), i64 { -1 } }, 'f32[2,4] 9 0 1 2 9 3 4 5' },
   { 'Pad', 7, { pads = { 0, 1 }, value = { f = 3 } }, { count(1) }, 'f32[2] 0 3' },
+  { 'Pad', 13, { mode = 'edge' }, { x4, i64 { -1, 2 } }, 'f32[5] 1 2 3 3 3' },
+  { 'Pad', 13, { mode = 'edge' }, { x4, i64 { 2, -1 } }, 'f32[5] 0 0 0 1 2' },
   { 'CenterCropPad', 18, {}, { count(5), i64 { 2 } }, 'f32[2] 1 2' },
   { 'CenterCropPad', 18, {}, { count(4), i64 { 1 } }, 'f32[1] 1' },
   { 'CenterCropPad', 18, {}, { count(2), i64 { 5 } }, 'f32[5] 0 0 1 0 0' },
@@ -251,6 +256,9 @@ local CASES = {
   { 'Cast', 13, { to = 2 }, { i64 { 257, -1 } }, 'u8[2] 1 255' },
   { 'Cast', 13, { to = 3 }, { i64 { 128, -129 } }, 'i8[2] -128 127' },
   { 'Cast', 13, { to = 6 }, { i64 { 2 ^ 31, 5 } }, 'i32[2] -2.14748e+09 5' },
+  { 'Cast', 19, { to = 17, saturate = 0 }, { f({ 1.0625 + 1e-12, 1.0625 }, 'f64') },
+    'f8e4m3[2] 1.125 1' },
+  { 'Cast', 19, { to = 17 }, { f { 1000, -1000, 2 } }, 'f8e4m3[3] 448 -448 2' },
   -- windows
   { 'MaxPool', 12, { kernel_shape = { 2, 2 } }, { image }, 'f32[1,1,2,2] 4 5 7 8' },
   { 'MaxPool', 12, { kernel_shape = { 2, 2 }, strides = { 2, 2 }, ceil_mode = 1 }, { image },
@@ -388,6 +396,11 @@ local CASES = {
   { 'Einsum', 12, { equation = 'i...,...->...' }, { x23, f { 1, 2, 3 } }, 'f32[3] 3 10 21' },
   { 'Einsum', 12, { equation = 'i,i' }, { f { 1, 2 }, f { 3, 4 } }, 'f32[] 11' },
   { 'Einsum', 12, { equation = 'i,j->ij' }, { f { 1, 2 }, f { 3, 4 } }, 'f32[2,2] 3 4 6 8' },
+  -- a GRU that resets before or after its product, on the way that has no record of ridge's
+  { 'GRU', 14, { hidden_size = 1, linear_before_reset = 1, clip = { f = 99 } }, GRU,
+    'f32[1,1,1,1] 0.739013' },
+  { 'GRU', 14, { hidden_size = 1, clip = { f = 99 } }, GRU, 'f32[1,1,1,1] 0.748499' },
+  { 'GRU', 14, { hidden_size = 1, linear_before_reset = 1 }, GRU, 'f32[1,1,1,1] 0.739013' },
   -- losses, norms, quantized numbers
   { 'NegativeLogLikelihoodLoss', 13, {}, { f { { 1, 2 }, { 3, 4 } }, i64 { 0, 1 } }, 'f32[] -2.5' },
   { 'NegativeLogLikelihoodLoss', 13, { reduction = 'sum' },
