@@ -354,3 +354,28 @@ describe('a finding of training', function()
     check('training', 'divergence', run_of { losses = none 'why' }, 'unknown', 'why')
   end)
 end)
+
+describe('a comparison', function()
+  it('is of twelve pairs at most, in turn which goes first', function()
+    local trial = require 'ridge.advise.trial'
+    local C = require 'ridge.ffi.lib'
+    local function spends(ms, order, mark)
+      return function()
+        order[#order + 1] = mark
+        local begun = tonumber(C.rg_clock_ns())
+        while tonumber(C.rg_clock_ns()) - begun < ms * 1e6 do end
+      end
+    end
+    local net = require('ridge').nn.Linear(1, 1)
+    local of = trial.new({ device = 'cpu', net = net, args = { n = 0 } }, 2)
+    local methods = getmetatable(of).__index
+    local order = {}
+    local found = methods.pair({ seconds = 60 }, spends(9, order, 'a'), spends(9, order, 'b'))
+    assert.equal(12, found.pairs)
+    local turns = table.concat(order):gsub('^a+b+', '') -- behind what finds how long they take
+    assert.equal(('abba'):rep(6):sub(1, 2 * found.pairs), ('ab' .. turns):sub(-2 * found.pairs))
+    local nothing, why = methods.pair({ seconds = 0.1 }, spends(9, {}, 'a'), spends(9, {}, 'b'))
+    assert.is_nil(nothing)
+    assert.matches('of them do not fit into an eighth of seconds = 0.1', why, 1, true)
+  end)
+end)

@@ -188,7 +188,13 @@ describe('what if', function()
     local a = nn.Linear(4, 4):analyze(ridge.randn(2, 4), COUNTED)
     local lines = a:what_if { recompute = true }
     assert.equal(1, #lines)
+    assert.equal('nothing is recomputed: the net has no chain of modules of which to keep only the '
+      .. 'inputs', lines.notes[1])
     assert.matches('nothing is recomputed', tostring(lines))
+    local forward = nn.Linear(4, 4):analyze(ridge.randn(2, 4), { rounds = 0, roof = false,
+      backward = false })
+    assert.equal('nothing is recomputed: there is no backward pass',
+      forward:what_if({ recompute = true }).notes[1])
     local One = nn.class 'One'
     function One:init() self:param('weight', ridge.ones(3)) end
     function One:forward() return self.weight * 2 end

@@ -23,6 +23,20 @@ local function written(f)
   return read.values(w.path)
 end
 
+it('a file that is closed is written by nobody, at once', function()
+  local files = require 'ridge.tensorboard.file'
+  local w = ridge.tensorboard(folder)
+  w:scalar('loss', 1, 1)
+  w:flush()
+  assert.is_true(files.is_written(w.path))
+  collectgarbage 'stop' -- which would let the lock go by itself
+  local ok, err = pcall(w.close, w)
+  local after = files.is_written(w.path)
+  collectgarbage 'restart'
+  assert.is_true(ok, tostring(err))
+  assert.is_false(after)
+end)
+
 describe('CRC-32C', function()
   it('is that of RFC 3720, B.4', function()
     assert.equal(0xe3069283, crc32c.of '123456789')
