@@ -114,7 +114,7 @@ static void test_kept(void)
 {
   for (int32_t large = 0; large < 2; large++) {
     rg_slots s = { 0 };
-    char ids[3];
+    char ids[3] = { 0 };
 
     rg_slots_took(&s, &ids[0], 64000);
     rg_slots_took(&s, &ids[1], 64000);

@@ -9,7 +9,7 @@ local verdicts = require 'ridge.cli.verdicts'
 
 local M = {}
 
-M.summary = "what cannot be told from the best: ridge best mlp --for 'max batch / fwd'"
+M.summary = "what cannot be told from the best: ridge best widths --for 'max batch / fwd'"
 M.usage = "ridge best SWEEP [--for 'max NAME'] [--where CONDITION] [--settle 5m]"
 
 local SPEC = {
@@ -20,8 +20,8 @@ set is larger. Beside each what limits it and its share of that roof; below, whi
 matters and the command that would decide. Points of grade D have no say; where all are D they are
 listed without an order.
 
-    ridge best mlp --for 'max batch / fwd' --where 'fwd < 1e6'
-    ridge best mlp --for 'min fwd' --settle 5m
+    ridge best widths --for 'max batch / fwd' --where 'fwd < 1ms'
+    ridge best widths --for 'min fwd' --settle 5m
 
 --settle times the set side by side in fresh processes, each against the best so far.]],
   rest = 'SWEEP [-- recipe arguments]',

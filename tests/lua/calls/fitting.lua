@@ -288,19 +288,6 @@ M.FUNCTIONS = {
   ['ridge.quant.compare'] = 'net(a, b):eval(), ridge.quant.half(net(a, b):eval()), '
     .. '{ shape = { 1, a }, iterations = 1 }',
   ['ridge.quant.Linear'] = 'net(a, b):eval(), { per = "channel", name = "x" }',
-  ['ridge.quantize'] = 'F(a, b), often(50) and 0.5 or ridge.rand(b), nil, { axis = 2 }',
-  ['ridge.dequantize'] = 'I(100, a, b):to "u8", often(50) and 0.5 or ridge.rand(b), nil, '
-    .. '{ axis = 2 }',
-  ['ridge.pack_bits'] = 'I(4, a, 32):to "u8", { bits = one { 2, 3, 4, 8 } }',
-  ['ridge.unpack_bits'] = 'I(100, a, 48):to "u8", { bits = one { 2, 3, 4, 6 } }',
-  ['ridge.packed_linear'] = 'F(a, 32), I(100, b, 16):to "u8", ridge.rand(b, 1):to "f16", '
-    .. '{ bits = 4 }',
-  ['ridge.sparse'] = 'F(16, b), { block = one { 1, 16 } }',
-  ['ridge.sparse_linear'] = 'F(a, b), ridge.sparse(F(16, b), { block = one { 1, 16 } })',
-  ['ridge.scaled_add'] = 'I(100, a, b):to "i8", I(100, a, b):to "u8", 0.5, 0.25, { dtype = "i8", '
-    .. 'y_scale = 0.5 }',
-  ['ridge.scaled_pool2d'] = 'I(100, a, b, 6, 7):to "u8", one { 1, 2, 3 }, { average = often(50) }',
-  ['ridge.quantize_rows'] = 'F(a, b)',
   ['ridge.query'] = '"fit", { columns = "kind, median(fwd)", group = "kind", db = "fit.db" }',
   ['ridge.recompute'] = 'function(x, w) return x:matmul(w):gelu() end, F(a, b), F(b, c)',
   ['ridge.save'] = 'one { "fit.a.safetensors", "fit.b.safetensors" }, { w = F(a, b), i = I(4, c) }',

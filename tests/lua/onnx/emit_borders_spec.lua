@@ -18,7 +18,7 @@ local function numbers(x)
   return table.concat(list, ' ')
 end
 
--- A node in one line: attributes by name, small weights by their numbers.
+-- A node in one line: attributes by name, small weights with their values.
 local function line_of(node, weights)
   local inputs, attributes = {}, {}
   for i, name in ipairs(node.inputs) do
