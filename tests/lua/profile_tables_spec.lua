@@ -350,12 +350,12 @@ describe('what was measured is kept', function()
   end)
 
   it('of a coroutine without what others do while it waits', function()
-    local x, p = ridge.randn(4), nil
+    local y, p = ridge.randn(4), nil
     local go = coroutine.wrap(function()
       p = ridge.profile(function()
-        x:relu()
+        y:relu()
         coroutine.yield()
-        x:relu()
+        y:relu()
       end)
     end)
     go()
