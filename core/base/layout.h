@@ -18,7 +18,7 @@ typedef struct rg_slot {
   int64_t offset;   /* -1: it is never given back, and is no part of the layout */
   int32_t from;     /* when it was asked for and given back, counted in requests and returns */
   int32_t to;       /* 0: not yet */
-  const void *data; /* while it is noted */
+  const void *data; /* while requests are recorded */
   bool used;        /* while it is obeyed */
 } rg_slot;
 
