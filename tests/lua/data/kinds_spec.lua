@@ -5,27 +5,12 @@ local ridge = require 'ridge'
 local blame = require 'ridge.blame'
 local folders = dofile 'tests/lua/store/folder.lua'
 
--- In memory where there is such a folder: a disk takes milliseconds for each of hundreds of files.
-local folder = folders.new()
-if os.execute('test -w /dev/shm') == 0 then
-  folders.remove(folder)
-  folder = '/dev/shm/' .. folder:match '[^/]*$'
-  os.execute('mkdir ' .. folder)
-end
+local folder = folders.in_memory()
 local path = folder .. '/file'
 
-local function put(text, at)
-  local f = assert(io.open(at or path, 'wb'))
-  f:write(text)
-  f:close()
-end
+local function put(text, at) folders.put(at or path, text) end
 
-local function get(at)
-  local f = assert(io.open(at or path, 'rb'))
-  local text = f:read '*a'
-  f:close()
-  return text
-end
+local function get(at) return folders.get(at or path) end
 
 local function message(f, ...)
   local ok, err = pcall(f, ...)
@@ -80,7 +65,7 @@ local function npy(x)
 end
 
 describe('a file known by its content', function()
-  teardown(function() os.execute('rm -rf ' .. folder) end)
+  teardown(function() folders.remove(folder) end)
 
   it('of NumPy or IDX is its tensor, packed or not', function()
     local x = ridge.randn(3, 4)
@@ -182,7 +167,7 @@ describe('a file known by its content', function()
 end)
 
 describe('peeking', function()
-  teardown(function() os.execute('rm -rf ' .. folder) end)
+  teardown(function() folders.remove(folder) end)
 
   it('shows what a file holds, in a call and from the shell', function()
     os.execute('mkdir -p ' .. folder)

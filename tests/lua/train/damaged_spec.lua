@@ -9,27 +9,12 @@ local folders = dofile 'tests/lua/store/folder.lua'
 local SOAK = tonumber(os.getenv 'RIDGE_SOAK') or 1
 local SEED = tonumber(os.getenv 'RIDGE_SEED') or 1
 
--- In memory where there is such a folder: a disk takes milliseconds for each of hundreds of files.
-local folder = folders.new()
-if os.execute('test -w /dev/shm') == 0 then
-  folders.remove(folder)
-  folder = '/dev/shm/' .. folder:match '[^/]*$'
-  os.execute('mkdir ' .. folder)
-end
+local folder = folders.in_memory()
 local path = folder .. '/x.safetensors'
 
-local function put(text, at)
-  local f = assert(io.open(at or path, 'wb'))
-  f:write(text)
-  f:close()
-end
+local function put(text, at) folders.put(at or path, text) end
 
-local function get(at)
-  local f = assert(io.open(at or path, 'rb'))
-  local text = f:read '*a'
-  f:close()
-  return text
-end
+local function get(at) return folders.get(at or path) end
 
 -- A file with a header and elements.
 local function with(header, data)
@@ -95,7 +80,7 @@ local function damage(text)
 end
 
 describe('a damaged file of tensors', function()
-  teardown(function() os.execute('rm -rf ' .. folder) end)
+  teardown(function() folders.remove(folder) end)
 
   it('may end anywhere', function()
     local text = sample()
@@ -203,7 +188,7 @@ describe('an index of files', function()
     ridge.save(folder .. '/two.safetensors', { c = ridge.full(3, 3), extra = ridge.ones(1) })
   end)
 
-  teardown(function() os.execute('rm -rf ' .. folder) end)
+  teardown(function() folders.remove(folder) end)
 
   local function map(text) return '{"metadata":{"total_size":28},"weight_map":{' .. text .. '}}' end
 
