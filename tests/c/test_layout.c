@@ -131,7 +131,7 @@ static void test_kept(void)
 /* A layout of three blocks in a memory of its own. */
 static void laid_out(rg_slots *s, char *memory)
 {
-  char ids[3];
+  char ids[3] = { 0 };
 
   *s = (rg_slots){ 0 };
   rg_slots_took(s, &ids[0], 100);
