@@ -24,6 +24,13 @@ typedef struct chunk {
 /* Calls f(number, row of the first field, of the second ...) for every row of a batch. */
 static const char driver[] =
     "local ffi = require 'ffi'\n"
+    "local jit, next = require 'jit', next\n"
+    "if jit.arch == 'x64' and jit.version:find 'beta' then\n" /* why: lua/ridge/pairs.lua */
+    "  local function step(t, key) return next(t, key) end\n"
+    "  jit.off(step)\n"
+    "  _G.next = step\n"
+    "  function _G.pairs(t) return step, t, nil end\n"
+    "end\n"
     "local f, types = ...\n"
     "local kind, step, n = {}, {}, 0\n"
     "for t, s in types:gmatch '([%w_]+) (%d+);' do\n"

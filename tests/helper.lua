@@ -2,6 +2,7 @@
 --- What busted runs before the specs (.busted names it): a file without tests fails, a filter that
 --- matches nothing fails, and the file that RIDGE_TEST_NOW names always has the test that runs.
 
+require 'ridge.pairs'
 local busted = require 'busted'
 
 local now = os.getenv 'RIDGE_TEST_NOW'

@@ -3,6 +3,7 @@
 --
 -- This module is the namespace users type; what it names is loaded when it is first used.
 
+require 'ridge.pairs'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'

@@ -18,7 +18,7 @@ local C_ROWS = {
   { "host" },  -- lua/*.c
 }
 local LUA_ROWS = {
-  { "host", "near", "plain", "products", "state", "utf8", "variables" }, -- host: C's, for Lua
+  { "host", "near", "pairs", "plain", "products", "state", "utf8", "variables" }, -- host: C's, for Lua
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },
