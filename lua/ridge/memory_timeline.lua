@@ -4,6 +4,7 @@
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local options = require 'ridge.options'
 local columns = require 'ridge.show.columns'
 local guard = require 'ridge.guard'
 local lines = require 'ridge.lines'
@@ -190,8 +191,7 @@ function MemoryTimeline:plot(opt)
     rows[#rows + 1] = { line = row.line, module = row.module, bytes = row.bytes,
       blocks = row.blocks }
   end
-  local given = {}
-  for name, value in pairs(opt or {}) do given[name] = value end
+  local given = options.over({}, opt, 'plot.memory')
   given.device = given.device or self.device
   return require('ridge.plot').draw('memory', rows, given)
 end

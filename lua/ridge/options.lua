@@ -122,6 +122,19 @@ function M.count(value, what, name)
   return value
 end
 
+--- Options that a function of ridge's gives, and over them the user's, which somebody else checks.
+---@param own table is written to
+---@param given table|nil what the user wrote
+---@param what string the function's name, for errors
+---@return table own
+function M.over(own, given, what)
+  if type(given) ~= 'nil' and type(given) ~= 'table' then
+    blame.raise(('%s: options are a table, got %s'):format(what, show(given)), 'EARG', what)
+  end
+  for name, value in pairs(given or {}) do own[name] = value end
+  return own
+end
+
 --- A copy of the given options with the defaults filled in.
 ---@param spec table { key = { types, default =, ... } }
 ---@param given table|nil what the user wrote

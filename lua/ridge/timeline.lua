@@ -6,6 +6,7 @@
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local options = require 'ridge.options'
 local guard = require 'ridge.guard'
 local device = require 'ridge.device'
 local plain = require 'ridge.plain'
@@ -207,8 +208,7 @@ end
 ---@return table figure
 function Timeline:plot(opt)
   if #self.spans == 0 then blame.raise('timeline:plot: no call was made') end
-  local given, names, seen = {}, {}, {}
-  for name, value in pairs(opt or {}) do given[name] = value end
+  local given, names, seen = options.over({}, opt, 'plot.timeline'), {}, {}
   for _, row in ipairs(self:streams()) do
     if not seen[row.device] then
       seen[row.device], names[#names + 1] = true, device.facts(row.device).name

@@ -36,6 +36,14 @@ describe('options', function()
     end
   end)
 
+  it('laid over others are a table or nil, and the last ones count', function()
+    assert.same({ a = 1, b = 3, c = 4 }, options.over({ a = 1, b = 2 }, { b = 3, c = 4 }, 'plot'))
+    assert.same({ a = 1 }, options.over({ a = 1 }, nil, 'plot'))
+    for _, given in ipairs { require('ffi').new 'void *', 3, 'x' } do
+      assert.matches('plot: options are a table', failure(options.over, {}, given, 'plot').message)
+    end
+  end)
+
   it('refuses a wrong type, choice or range, nan, and what is missing', function()
     assert.matches('expected integer', failure(options.check, SPEC,
       { stride = 1.5, needed = true }, 'conv').message)

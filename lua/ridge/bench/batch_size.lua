@@ -241,11 +241,9 @@ end
 ---@param opt table|nil device, commit, date, theme
 ---@return table figure with save(path)
 function Found:plot(opt)
-  local given = { best = self.best, undecided = self.unsure, budget = self.budget,
-                  reason = self.reason,
-                  model = self.model, sweep = self.kept and self.kept.name,
-                  database = self.kept and self.kept.path }
-  for name, value in pairs(opt or {}) do given[name] = value end
+  local given = options.over({ best = self.best, undecided = self.unsure, budget = self.budget,
+    reason = self.reason, model = self.model, sweep = self.kept and self.kept.name,
+    database = self.kept and self.kept.path }, opt, 'plot.batch')
   return require('ridge.plot').batch(self:rows(), given)
 end
 

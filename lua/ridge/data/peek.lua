@@ -2,6 +2,7 @@
 --- What a file of tensors holds, by its headers alone: names, types, shapes, bytes.
 
 local blame = require 'ridge.blame'
+local options = require 'ridge.options'
 local columns = require 'ridge.show.columns'
 local file = require 'ridge.data.file'
 local idx = require 'ridge.data.idx'
@@ -28,8 +29,7 @@ local function head_of(self)
     and (', %d of types that ridge does not have'):format(unknown) or '')
 end
 
---- All of it as text: a line for each tensor, and the notes.
----@return string
+-- All of it as text: a line for each tensor, and the notes, at most so many of each.
 local function text_of(self, most)
   local rows = {}
   for i, entry in ipairs(self) do
@@ -53,7 +53,9 @@ end
 
 local Peeked = value.class('peeked', { line = head_of,
   box = function(self) return text_of(self, 8) end })
-Peeked.__index = { text = text_of }
+Peeked.__index = { text = function(self, most)
+  return text_of(self, options.count(most, 'peeked:text', 'the number of lines'))
+end }
 
 -- -- Reading --------------------------------------------------------------------------------------
 

@@ -359,12 +359,18 @@ function Monitor:summary()
     usage_why = self.busy.why, gpus = self.busy.gpus, metrics = metrics }
 end
 
+-- Whoever trains may be watched; a tensor says of a field it lacks that there is none.
+local function has_status(trainer)
+  local ok, status = pcall(function() return trainer.status end)
+  return ok and type(status) == 'function'
+end
+
 --- What is switched on: of the trainer that is watched, where there is one.
 ---@return table config (mixed_precision, compile_enabled ...), steps, rows, dropped, alarms (of
 ---  memory), tensorboard (the file), failed (why it could not be written)
 function Monitor:status()
   local trainer = self.trainer
-  local config = trainer and type(trainer.status) == 'function' and trainer:status().config
+  local config = trainer and has_status(trainer) and trainer:status().config
     or { mixed_precision = C.rg_autocast() >= 0, compile_enabled = C.rg_capturing() ~= 0 }
   return { config = config, steps = self.steps, rows = self.last - self.first + 1,
     dropped = self.first - 1, alarms = #memory.alarms(),

@@ -86,7 +86,7 @@ function M.replot(path, opt)
   end
   local texts = require('ridge.plot.png').read_texts(path)
   local kind, rows, own = require('ridge.plot.record').restore(texts, path)
-  for name, value in pairs(opt or {}) do own[name] = value end
+  options.over(own, opt, 'plot.replot')
   local known = pcall(kinds.find, kind)
   if not known then
     blame.raise(("%s: a figure of the kind '%s' cannot be drawn by this ridge"):format(path, kind),

@@ -138,8 +138,8 @@ function Search:print() print(tostring(self)) end
 ---@param opt table|nil of ridge.plot's pareto
 ---@return table figure
 function Search:plot(opt)
-  local given = { x = 'mb', y = 'drop', better_x = 'lower', better_y = 'lower', label = 'layers' }
-  for name, value in pairs(opt or {}) do given[name] = value end
+  local given = options.over({ x = 'mb', y = 'drop', better_x = 'lower', better_y = 'lower',
+    label = 'layers' }, opt, 'plot.pareto')
   return require('ridge.plot').draw('pareto', self.points, given)
 end
 

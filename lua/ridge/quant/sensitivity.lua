@@ -98,9 +98,8 @@ function Sensitivity:print() print(tostring(self)) end
 ---@param opt table|nil of ridge.plot's pareto
 ---@return table figure
 function Sensitivity:plot(opt)
-  local given = { x = 'saved_mb', y = 'kl', better_x = 'higher', better_y = 'lower',
-    label = 'point' }
-  for name, value in pairs(opt or {}) do given[name] = value end
+  local given = options.over({ x = 'saved_mb', y = 'kl', better_x = 'higher', better_y = 'lower',
+    label = 'point' }, opt, 'plot.pareto')
   return require('ridge.plot').draw('pareto', self.rows, given)
 end
 

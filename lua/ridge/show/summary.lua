@@ -69,6 +69,13 @@ local function number(x)
   return tonumber(x)
 end
 
+-- The power of two that values up to `size` are divided by, where squares or sums of them would
+-- leave the range of doubles; else 1.
+local function unit_of(size)
+  if size == 0 or size >= 1e-150 and size <= 1e150 then return 1 end
+  return 2 ^ (select(2, math.frexp(size)) - 1)
+end
+
 --- Statistics of n values: two passes, so that large means do not swallow small spreads.
 ---@param get fun(flat0: integer): number|boolean the value at a flat index, from 0
 ---@param n integer how many there are
@@ -92,19 +99,32 @@ function M.stats(get, n)
   local each = step > 1 and n / math.ceil(n / step) or 1 -- each one looked at stands for so many
   nan, inf = nan * each, inf * each
   if used == 0 then return { nan = nan, inf = inf, sampled = step > 1 } end
+  local unit = unit_of(math.max(max, -min))
+  if unit > 1 then -- the sum may be infinite
+    sum = 0
+    for i = 0, n - 1, step do
+      local x = number(get(i))
+      if x - x == 0 then sum = sum + x / unit end
+    end
+  else
+    sum = sum / unit
+  end
   local mean, squares, histogram = sum / used, 0, {}
   for k = 1, BINS do histogram[k] = 0 end
-  local scale = max > min and BINS / (max - min) or 0
+  local least = min / unit
+  local scale = max > min and BINS / (max / unit - least) or 0
   for i = 0, n - 1, step do
     local x = number(get(i))
     if x - x == 0 then
+      x = x / unit
       squares = squares + (x - mean) ^ 2
-      local k = math.min(BINS, math.floor((x - min) * scale) + 1)
+      local k = math.min(BINS, math.floor((x - least) * scale) + 1)
       histogram[k] = histogram[k] + 1
     end
   end
   return {
-    mean = mean, std = math.sqrt(squares / math.max(1, used - 1)), min = min, max = max,
+    mean = mean * unit, std = math.sqrt(squares / math.max(1, used - 1)) * unit,
+    min = min, max = max,
     histogram = histogram, nan = nan, inf = inf, sampled = step > 1,
   }
 end

@@ -212,8 +212,7 @@ local function db_of(self, db)
 end
 
 local function run_options(opt, device)
-  local all = {}
-  for key, value in pairs(opt or {}) do all[key] = value end
+  local all = options.over({}, opt, 'sw:run')
   for key, value in pairs(override.run or {}) do all[key] = value end
   opt = options.check(RUN, all, 'sw:run')
   opt.db = opt.db or store.default_path()
@@ -275,8 +274,7 @@ function M.is(value) return getmetatable(value) == Sweep end
 function Sweep:ab(opt)
   if M.intercept then M.intercept(self) end
   if override.instead_ab then return override.instead_ab(self, opt) end
-  local given = {}
-  for name, value in pairs(opt or {}) do given[name] = value end
+  local given = options.over({}, opt, 'sw:ab')
   if given.processes ~= 1 and not given.lab then given.origin = given.origin or origin() end
   given.db = db_of(self, given.db)
   return require('ridge.sweep.ab').run(self, given)

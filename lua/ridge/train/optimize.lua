@@ -3,6 +3,7 @@
 
 local Trainer = require('ridge.train.trainer').Trainer
 local blame = require 'ridge.blame'
+local options = require 'ridge.options'
 local setup = require 'ridge.train.setup'
 
 local M = {}
@@ -24,12 +25,7 @@ function M.optimize_training(model, loader, optimizer, loss, opts)
     blame.raise(('optimize_training: a loader is expected, got %s'):format(blame.show(loader)),
       'EARG')
   end
-  if opts ~= nil and type(opts) ~= 'table' then
-    blame.raise(('optimize_training: options are a table, got %s'):format(blame.show(opts)),
-      'EARG')
-  end
-  local given = { level = 'advanced' }
-  for name, value in pairs(opts or {}) do given[name] = value end
+  local given = options.over({ level = 'advanced' }, opts, 'optimize_training')
   given.optimizer, given.loss = optimizer, loss
   local trainer = Trainer(model, given)
   setup.fit(trainer, loader)

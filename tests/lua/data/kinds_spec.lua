@@ -178,6 +178,11 @@ describe('peeking', function()
       .. 'name  type  shape  bytes\nb     bf16  [3]      6 B\nw     f32   [2,3]   24 B\n'
       .. 'note who: me\\027[2J', tostring(seen))
     assert.is_nil(seen[1].file)
+    assert.matches('b  .*3%] +6 B\n... 1 more\nnote', seen:text(1))
+    for _, wrong in ipairs { 'x', 0, 1.5, 0 / 0 } do
+      assert.matches('number of lines is a whole number from 1', select(2, pcall(seen.text, seen,
+        wrong)).message)
+    end
     local text, status = folders.run('./ridge peek ' .. at .. ' ' .. at)
     assert.equal(0, status)
     assert.equal(tostring(seen) .. '\n\n' .. tostring(seen) .. '\n', text)

@@ -51,6 +51,7 @@ describe('quant.sensitivity', function()
     assert.matches('layer +type +KL', tostring(s))
     assert.matches('of 200', tostring(s))
     assert.equal('pareto', s:plot().kind)
+    assert.matches('plot.pareto: options are a table, got', failure(s.plot, s, ''))
   end)
 
   it('times layers beside what they were', function()

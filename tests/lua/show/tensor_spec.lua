@@ -81,6 +81,21 @@ describe('a tensor as text', function()
     assert.is_true(reads < 5e6)
   end)
 
+  it('counts values at both ends of the range of doubles', function()
+    local stats = require('ridge.show.summary').stats
+    for _, unit in ipairs { 2 ^ -1074, 2 ^ -1060, 1e-200, 1e200, 2 ^ 1021 } do
+      local found = stats(function(i) return (i % 4 - 1) * unit end, 40) -- -1, 0, 1, 2
+      assert.equal(-unit, found.min)
+      assert.equal(2 * unit, found.max)
+      assert.is_true(math.abs(found.mean / unit - 0.5) <= 0.5) -- a denormal is rounded to one
+      assert.is_true(unit < 1e-300 or math.abs(found.mean / unit - 0.5) < 1e-12)
+      assert.is_true(unit < 2 ^ -1070 or math.abs(found.std / unit - math.sqrt(50 / 39)) < 1e-3)
+      local counted = 0
+      for _, n in ipairs(found.histogram) do counted = counted + n end
+      assert.equal(40, counted)
+    end
+  end)
+
   it('has bins that hold what lies in them, and counts of all where it reads some', function()
     local stats = require('ridge.show.summary').stats
     local found = stats(function(i) return i end, 48)
