@@ -18,7 +18,8 @@ local C_ROWS = {
   { "host" },  -- lua/*.c
 }
 local LUA_ROWS = {
-  { "host", "near", "pairs", "plain", "products", "state", "utf8", "variables" }, -- host: C's, for Lua
+  -- host: C's, for Lua
+  { "host", "near", "pairs", "plain", "products", "state", "utf8", "variables" },
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },

@@ -86,8 +86,9 @@ describe('a monitor', function()
     assert.equal('bf16', m:status().config.mixed_precision)
     assert.is_false(m:status().config.compile_enabled)
     assert.matches('\nmixed_precision bf16\n', m:report())
-    for _, other in ipairs { {}, { status = 3 }, ridge.ones(2) } do -- a tensor raises
-      assert.is_false(ridge.monitor({ trainer = other }):status().config.mixed_precision)
+    for _, other in ipairs { {}, { status = 3 }, ridge.ones(2) } do -- the last one raises
+      m.trainer = other
+      assert.is_false(m:status().config.mixed_precision)
     end
   end)
 
