@@ -18,8 +18,7 @@ local C_ROWS = {
   { "host" },  -- lua/*.c
 }
 local LUA_ROWS = {
-  -- host: C's, for Lua
-  { "host", "near", "pairs", "plain", "products", "state", "utf8", "variables" },
+  { "host", "near", "pairs", "plain", "products", "state", "utf8", "variables" }, -- host: of C
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },

@@ -16,7 +16,7 @@ local SPEC = {
   header = { 'boolean', doc = 'the first line names the columns; found out when left out' },
   dtype = { 'string', doc = "of the tensor; else 'f32', if that holds all whole numbers" },
   missing = { 'number|list', nan = true,
-    doc = 'what an empty field is; or texts that are nan; an error when left out' },
+    doc = 'what an empty field is, nan when left out; or texts that are missing' },
   columns = { 'list', doc = 'those that are taken, by name or number; all when left out' },
   fill = { 'string|number|table', names = { 'mean', 'median', 'mode' },
     doc = 'what is put where something is missing; or that by column' },
@@ -140,9 +140,15 @@ end
 
 -- A field as the number of a type, and what is wrong with it there.
 local function value_of(field, dtype, missing)
-  local value = field == '' and missing or tonumber(field)
+  if field == '' and type(missing) == 'table' then
+    return nil, "an empty field is not among the texts of missing: '' is one"
+  elseif field == '' and not missing and RANGE[dtype] then
+    return nil, ('an empty field is nan, which %s has not: missing or fill says what it becomes')
+      :format(dtype)
+  end
+  local value = field == '' and (missing or 0 / 0) or tonumber(field)
   if not value then
-    return nil, (field == '' and 'an empty field' or blame.show(field)) .. ' is no number'
+    return nil, blame.show(field) .. ' is no number'
   elseif dtype == nil then
     if is_held(field, value) then return value end
     if math.abs(value) == math.huge then return nil, field .. ' is more than any type holds' end
@@ -310,8 +316,8 @@ end
 --- cannot hold is an error.
 ---
 --- `columns` takes some of them, in its order. Texts of the columns in `categories` become their
---- numbers from 0, in the order of the texts. A number as `missing` is what an empty field becomes;
---- a list of texts says what is missing: nan, or what `fill` says: 'mean' or 'median' of the
+--- numbers from 0, in the order of the texts. An empty field is nan, or the number that `missing`
+--- is; a list of texts there says what is missing: nan, or what `fill` says: 'mean' or 'median' of the
 --- column, 'mode' (the most frequent value), a number, or one of those by column. In columns of
 --- categories that is the most frequent one, whatever `fill` says. What was decided so is the third
 --- result: it prints, `prepared.categories.city` are the texts, `like = prepared` treats another

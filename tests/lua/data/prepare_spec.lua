@@ -71,9 +71,16 @@ describe('columns of a CSV file', function()
     assert.equal('f32: 1 nan; 1 5', said(csv('a,b\n1,\n,5\n', { missing = { '' },
       fill = { a = 'mean' } })))
     assert.equal('f32: 1; 2; 4; 100; 3', said(csv('a\n1\n2\n4\n100\n""\n', { fill = 'median' })))
-    -- a number keeps its meaning, and so does nothing
+    -- a number keeps its meaning, and nothing is nan, where there is one
     assert.equal('f32: 1 0', said(csv('1,\n', { missing = 0, header = false })))
-    assert.matches('line 2, column 2: an empty field is no number', refused('a,b\n1,\n'))
+    assert.equal('f32: 1 nan; nan 5', said(csv('a,b\n1,\n,5\n')))
+    assert.equal('f64: 1 nan', said(csv('a,b\n1,\n', { dtype = 'f64' })))
+    for _, dtype in ipairs { 'u8', 'i8', 'i32', 'i64' } do
+      assert.matches('line 2, column 2: an empty field is nan, which ' .. dtype .. ' has not',
+        refused('a,b\n1,\n', { dtype = dtype }))
+    end
+    assert.matches("line 2, column 2: an empty field is not among the texts of missing: '' is one",
+      refused('a,b\n1,\n', { missing = { 'NA' } }))
     assert.matches("line 2, column 1: 'NA' is no number", refused('a\nNA\n', { fill = 1 }))
     assert.matches('missing is a number, and fill says another', refused('a\n1', { missing = 0,
       fill = 1 }))
