@@ -232,4 +232,12 @@ function M.all(t)
   return t
 end
 
+--- The methods and the text of a class of results, whose fields users may have changed.
+---@param class table
+---@return table class
+function M.result(class)
+  class.__tostring = class.__tostring and M.text(class.__tostring)
+  return M.all(class)
+end
+
 return M

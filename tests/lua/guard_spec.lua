@@ -23,7 +23,14 @@ describe('a result whose fields were changed', function()
   local compiled = ridge.compile(net, { mode = 'default', say = function() end })
   compiled(x)
   local graph = ridge.graph(net, x):optimize { 'dead_code_elimination' }
+  local labelled = ridge.data.Loader({ x, ridge.zeros(4) }, { batch = 4 })
+  local quantized = ridge.quant.weights(net, { bits = 4, pad = true })
+  local found = select(2, ridge.quant.search(net, { validate = labelled, kinds = { 'i8' } }))
   local MADE = {
+    quantized = ridge.quant.report(quantized), search = found,
+    sensitivity = ridge.quant.sensitivity(net, { validate = labelled, rows = false,
+      kinds = { 'i8' } }),
+    peeked = ridge.peek 'tests/fixtures/gradients.safetensors',
     growth = mark:grew(), report = compiled:report(), changes = graph:changes(),
     memory = graph:memory(), analysis = net:analyze(x, { rounds = 1, roof = false }),
     bottlenecks = net:analyze(x, { rounds = 1, roof = false }):find_bottlenecks(),
@@ -52,6 +59,18 @@ describe('a result whose fields were changed', function()
       assert.is_string(tostring(made))
     end)
   end
+
+  it('has methods that say what they were called with', function()
+    for _, name in ipairs { 'quantized', 'search', 'sensitivity', 'peeked' } do
+      for _, method in ipairs { 'print', 'plot', 'text' } do
+        local f = MADE[name][method]
+        for _, other in ipairs { 'relu', 5, {}, ridge.ones(2) } do
+          local ok, e = pcall(f or error, other)
+          assert.is_true(not f or ok or blame.is_error(e), name .. ':' .. method)
+        end
+      end
+    end
+  end)
 
   it('says what it is', function()
     local growth = mark:grew()

@@ -317,8 +317,8 @@ end
 ---
 --- `columns` takes some of them, in its order. Texts of the columns in `categories` become their
 --- numbers from 0, in the order of the texts. An empty field is nan, or the number that `missing`
---- is; a list of texts there says what is missing: nan, or what `fill` says: 'mean' or 'median' of the
---- column, 'mode' (the most frequent value), a number, or one of those by column. In columns of
+--- is; a list of texts there says what is missing: nan, or what `fill` says: 'mean' or 'median' of
+--- the column, 'mode' (the most frequent value), a number, or one of those by column. In columns of
 --- categories that is the most frequent one, whatever `fill` says. What was decided so is the third
 --- result: it prints, `prepared.categories.city` are the texts, `like = prepared` treats another
 --- file alike, and ridge.data.Loader(list, {prepared = prepared}) puts it into checkpoints.

@@ -2,6 +2,7 @@
 --- What a file of tensors holds, by its headers alone: names, types, shapes, bytes.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local columns = require 'ridge.show.columns'
 local file = require 'ridge.data.file'
@@ -53,7 +54,7 @@ end
 
 local Peeked = value.class('peeked', { line = head_of,
   box = function(self) return text_of(self, 8) end })
-Peeked.__index = { text = function(self, most)
+Peeked.__index = guard.all { text = function(self, most)
   return text_of(self, options.count(most, 'peeked:text', 'the number of lines'))
 end }
 

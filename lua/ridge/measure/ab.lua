@@ -69,7 +69,7 @@ function Result:__tostring()
   end
   return text
 end
-Result.__tostring = guard.text(Result.__tostring)
+guard.result(Result)
 
 --- The ratio with its interval, the verdict, and what happened meanwhile, for a column of a table:
 --- '0.61 [0.60 .. 0.62] faster', '1.01 [0.93 .. 1.10] undecided (FOREIGN)'.

@@ -235,7 +235,7 @@ function Result:__tostring()
   end
   return table.concat(lines, '\n')
 end
-Result.__tostring = guard.text(Result.__tostring)
+guard.result(Result)
 
 --- Print all of it.
 function Result:print()

@@ -6,6 +6,7 @@ local ab = require('ridge.measure.ab').ab
 local accuracy = require 'ridge.quant.accuracy'
 local analyze = require('ridge.analyze').analyze
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local capture = require('ridge.capture').capture
 local held = require 'ridge.quant.held'
 local inference = require('ridge.tensor.mode').inference
@@ -162,5 +163,7 @@ function Comparison:__tostring() return text.of(self) end
 
 --- Print it.
 function Comparison:print() print(tostring(self)) end
+
+guard.result(Comparison)
 
 return M

@@ -2,6 +2,7 @@
 --- What was quantized of a net, and what was not, and why.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local columns = require 'ridge.show.columns'
 
 local M = {}
@@ -68,5 +69,7 @@ end
 
 --- Print it.
 function Report:print() print(tostring(self)) end
+
+guard.result(Report)
 
 return M

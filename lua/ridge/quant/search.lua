@@ -4,6 +4,7 @@
 local accuracy = require 'ridge.quant.accuracy'
 local batches = require 'ridge.quant.batches'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local candidates = require 'ridge.quant.candidates'
 local chain = require 'ridge.quant.chain'
 local columns = require 'ridge.show.columns'
@@ -198,5 +199,7 @@ function M.search(net, opts)
     or 'the validation data'
   return q, setmetatable({ points = points, ended = ended }, Search)
 end
+
+guard.result(Search)
 
 return M

@@ -3,6 +3,7 @@
 
 local accuracy = require 'ridge.quant.accuracy'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local candidates = require 'ridge.quant.candidates'
 local columns = require 'ridge.show.columns'
 local faster = require 'ridge.quant.faster'
@@ -102,5 +103,7 @@ function Sensitivity:plot(opt)
     label = 'point' }, opt, 'plot.pareto')
   return require('ridge.plot').draw('pareto', self.rows, given)
 end
+
+guard.result(Sensitivity)
 
 return M

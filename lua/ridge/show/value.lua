@@ -28,7 +28,8 @@ local function broken(value, name, message)
   local meta = debug.getmetatable(value)
   local what = type(rawget(meta, '__name')) == 'string' and rawget(meta, '__name') or type(value)
   return colour.paint('dim', plain.line(('<%s: its %s raises: %s>'):format(what, name,
-    tostring(type(message) == 'table' and message.message or message))))
+    (tostring(type(message) == 'table' and message.message or message)
+      :gsub('^[^:]*ridge/[%w_/]+%.lua:%d+: ', '')))))
 end
 
 local function text_of(value, name, ...)
