@@ -188,6 +188,12 @@ asan ubsan tsan memcheck:
 cover:               ## print what no test reaches
 	@scripts/cover.sh
 
+.PHONY: install uninstall
+install: all         ## put it below PREFIX (/usr/local), as DESTDIR/PREFIX where that is given
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install $(BUILD)
+uninstall:           ## remove what install put there
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install --remove
+
 .PHONY: clean help
 clean:               ## remove what was built
 	rm -rf $(BUILD) ridge

@@ -59,28 +59,24 @@ static int32_t probe(void)
 
 /* -- The plugin ------------------------------------------------------------------------ */
 
-/* The folder this code was loaded from, then the plugin's name. */
+/* The folder that the file with this code is in, behind links, then the plugin's name. */
 static void beside(char *path, size_t size)
 {
   Dl_info info;
   const char *slash;
+  char *whole;
 
   snprintf(path, size, "libridge_gpu.so");
   if (dladdr(&rg_gpu_source, &info) == 0 || info.dli_fname == NULL) {
     return;
   }
-  slash = strrchr(info.dli_fname, '/');
+  /* without a slash it is a program that was found on the PATH */
+  whole = realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe", NULL);
+  slash = whole != NULL ? strrchr(whole, '/') : NULL;
   if (slash != NULL) {
-    snprintf(path, size, "%.*s/libridge_gpu.so", (int)(slash - info.dli_fname), info.dli_fname);
-  } else { /* a program that was found on the PATH */
-    char *whole = realpath("/proc/self/exe", NULL);
-
-    slash = whole != NULL ? strrchr(whole, '/') : NULL;
-    if (slash != NULL) {
-      snprintf(path, size, "%.*s/libridge_gpu.so", (int)(slash - whole), whole);
-    }
-    free(whole);
+    snprintf(path, size, "%.*s/libridge_gpu.so", (int)(slash - whole), whole);
   }
+  free(whole);
 }
 
 static const rg_device_modes *modes(void)

@@ -281,11 +281,25 @@ function M.read(spec, argv)
   return values, rest, said
 end
 
-local function shown(value)
+--- A default or a choice as text.
+---@param value any
+---@return string
+function M.shown(value)
   if type(value) ~= 'table' then return tostring(value) end
   local texts = {}
   for i, item in ipairs(value) do texts[i] = tostring(item) end
   return table.concat(texts, ',')
+end
+
+--- How an option is written: its long flag, and what it takes.
+---@param option ridge.cli.Option
+---@return string flag '--no-reuse' where it is on without it
+---@return string|nil takes 'N', 'TEXT' or 'A,B,..'
+function M.left(option)
+  local default = option[2]
+  if type(default) == 'boolean' then return flag((default and 'no_' or '') .. option[1]), nil end
+  return flag(option[1]), type(default) == 'table' and not option.each and 'A,B,..'
+    or type(default) == 'number' and 'N' or 'TEXT'
 end
 
 --- What --help prints.
@@ -300,18 +314,14 @@ function M.help(spec, program)
   lines[#lines + 1] = ''
   local rows, width = {}, 6
   for _, option in ipairs(spec) do
-    local default, left = option[2], flag(option[1])
-    if type(default) == 'boolean' then
-      left = default and flag('no_' .. option[1]) or left
-    else
-      left = left .. (type(default) == 'table' and not option.each and ' A,B,..'
-        or type(default) == 'number' and ' N' or ' TEXT')
-    end
+    local default = option[2]
+    local left, takes = M.left(option)
+    if takes then left = left .. ' ' .. takes end
     if option.short and #option[1] > 1 then left = ('-%s, %s'):format(option.short, left) end
     local facts = {}
-    if option.choices then facts[1] = shown(option.choices):gsub('^,', ''):gsub(',', ' | ') end
-    if type(default) ~= 'boolean' and shown(default) ~= '' then
-      facts[#facts + 1] = 'default ' .. shown(default)
+    if option.choices then facts[1] = M.shown(option.choices):gsub('^,', ''):gsub(',', ' | ') end
+    if type(default) ~= 'boolean' and M.shown(default) ~= '' then
+      facts[#facts + 1] = 'default ' .. M.shown(default)
     end
     local right = option[3] or ''
     if #facts > 0 then right = right .. ' (' .. table.concat(facts, '; ') .. ')' end

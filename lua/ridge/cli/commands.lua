@@ -13,13 +13,29 @@ usage: ridge [flags]                 the prompt
        ridge [flags] -i [file.lua]   run a file, then the prompt with its variables
        ridge [flags] -               run standard input
        ridge [flags] COMMAND [args]  see below
-
-flags  --threads N   compute threads          --device D   cpu, auto, cuda:0
-       --affinity L  processors, such as 0-3  --priority N -20 before others .. 19 behind them
-       --seed N      seed of random numbers   --quiet      no banner, no notes
-       --trace full  whole tracebacks         --no-jit     interpret only
-       --version     --help
 ]]
+
+--- What may stand before a file or a command: flag, the value it takes, what it does.
+M.FLAGS = {
+  { '--threads', 'N', 'compute threads' }, { '--device', 'D', 'cpu, auto, cuda:0' },
+  { '--affinity', 'L', 'processors, such as 0-3' },
+  { '--priority', 'N', '-20 before others .. 19 behind them' },
+  { '--seed', 'N', 'seed of random numbers' }, { '--quiet', '', 'no banner, no notes' },
+  { '--trace', 'full', 'whole tracebacks' }, { '--no-jit', '', 'interpret only' },
+  { '--version', '', '' }, { '--help', '', '' },
+}
+
+-- Two of them a line.
+local function flags()
+  local lines = {}
+  for i = 1, #M.FLAGS, 2 do
+    local a, b = M.FLAGS[i], M.FLAGS[i + 1]
+    local form = a[3] == '' and '%-14s%s%s%s' or '%-13s %-24s %-12s %s'
+    lines[#lines + 1] = form:format(a[1] .. ' ' .. a[2], a[3], b[1] .. ' ' .. b[2], b[3])
+      :gsub(' +$', '')
+  end
+  return 'flags  ' .. table.concat(lines, '\n       ') .. '\n'
+end
 
 
 local function is_command(module)
@@ -61,7 +77,7 @@ end
 --- What `ridge --help` prints.
 ---@return string text
 function M.help()
-  local lines, names, width = { USAGE .. '\ncommands' }, M.names(), 0
+  local lines, names, width = { USAGE .. '\n' .. flags() .. '\ncommands' }, M.names(), 0
   for _, name in ipairs(names) do width = math.max(width, #name) end
   for _, name in ipairs(names) do
     lines[#lines + 1] = ('  %-' .. width .. 's  %s'):format(name, M.find(name).summary)

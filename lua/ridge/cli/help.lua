@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- `ridge help [topic]`: commands, or the docstring of a name.
+--- `ridge help [topic]`: commands, or the docstring of a name; --man is all of it as ridge(1).
 
 local commands = require 'ridge.cli.commands'
 local near = require 'ridge.near'
@@ -8,7 +8,7 @@ local stored = require 'ridge.cli.stored'
 local M = {}
 
 M.summary = 'help on a command or on a name: ridge help ridge.randn'
-M.usage = 'ridge help [topic]'
+M.usage = 'ridge help [topic | --man]'
 
 --- Print help.
 ---@param argv string[] the topic, or nothing
@@ -17,6 +17,11 @@ function M.main(argv)
   local topic = table.concat(argv, ' ')
   if topic == '' or topic == '--help' or topic == '-h' then
     io.stdout:write(commands.help())
+    return 0
+  end
+  if topic == '--man' then
+    io.stdout:write(require('ridge.cli.manual').page(require('ridge').version(),
+      os.date '!%Y-%m-%d'))
     return 0
   end
   topic = topic:gsub('^ridge ', '') -- as it is typed
