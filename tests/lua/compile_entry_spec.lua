@@ -71,7 +71,7 @@ describe('a recording', function()
       n = n + 1
     end
     assert.is_true(n > 0)
-    r = ridge.inference_mode(function() return recorded(function(a) return net(a) end,
+    r = ridge.inference(function() return recorded(function(a) return net(a) end,
       ridge.ones(2, 4)) end)
     assert.same({ true, {} }, { r.infers, r.modules })
   end)
