@@ -81,7 +81,7 @@ describe('counters as text', function()
       .. 'products                3     1 k            4\n'
       .. 'elementwise             2      20            0', (text:gsub(' +$', '')))
     -- of none there is nothing to put beside them
-    assert.equal('(cupti: unavailable: no GPU)', told { counters = { classes = classes, shares = {} },
-      unavailable = { cupti = 'no GPU' } })
+    assert.equal('(cupti: unavailable: no GPU)', told { counters = { classes = classes,
+      shares = {} }, unavailable = { cupti = 'no GPU' } })
   end)
 end)

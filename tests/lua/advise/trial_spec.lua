@@ -92,11 +92,12 @@ describe('the noise of gradients', function()
   end
 
   it('is that of eight parts against their mean', function()
-    -- gradients of one row each: 1 and 3 by turns. Of the mean 4, of parts 5: signal (8 * 4 - 5) / 7,
-    -- noise 1 / (1 - 1 / 8)
+    -- gradients of one row each: 1 and 3 by turns. Of the mean 4, of parts 5: signal
+    -- (8 * 4 - 5) / 7, noise 1 / (1 - 1 / 8)
     local found = noise({ 1, 3, 1, 3, 1, 3, 1, 3 }, { 1, 1, 1, 1, 1, 1, 1, 1 })[1]
     assert.near((8 / 7) / (27 / 7), found, 1e-6)
-    -- parts of two rows, and a row that is left: signal (16 * 4 - 2 * 5) / 14, noise 1 / (1/2 - 1/16)
+    -- parts of two rows, and a row that is left: signal (16 * 4 - 2 * 5) / 14, noise
+    -- 1 / (1/2 - 1/16)
     found = noise({ 1, 1, 3, 3, 1, 1, 3, 3, 1, 1, 3, 3, 1, 1, 3, 3, 99 }, { 1, 1, 1, 1, 1, 1, 1, 1,
       1, 1, 1, 1, 1, 1, 1, 1, 1 })[1]
     assert.near((16 / 7) / (27 / 7), found, 1e-6)

@@ -98,7 +98,8 @@ describe('rounds of an analysis', function()
     assert.near(7 / 3, got.forward, 1e-9)
     assert.near(7 / 3, got.loss, 1e-9)
     assert.near(14 / 3, got.backward, 1e-9)
-    assert.same({ { 22, 4 }, outside = { 48, 6 } }, got.rows) -- a layer's part of the loss is forward
+    -- a layer's part of the loss is forward
+    assert.same({ { 22, 4 }, outside = { 48, 6 } }, got.rows)
   end)
 
   it('count half of an even number', function()
