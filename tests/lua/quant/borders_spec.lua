@@ -3,14 +3,18 @@
 --- out here, bins, groups, padding, what a bias has room for.
 
 local ridge = require 'ridge'
+local awq = require 'ridge.quant.awq'
 local fixed = require 'ridge.quant.fixed'
+local gptq = require 'ridge.quant.gptq'
 local groups = require 'ridge.quant.groups'
 local histogram = require 'ridge.quant.histogram'
+local int8 = require 'ridge.quant.int8'
 local observers = require 'ridge.quant.observers'
 local padding = require 'ridge.quant.padding'
 local pool = require 'ridge.quant.pool'
 local ranges = require 'ridge.quant.ranges'
 local scheme = require 'ridge.quant.scheme'
+local second_moment = require 'ridge.quant.second_moment'
 local nn = ridge.nn
 
 local function failure(f, ...)
@@ -296,6 +300,87 @@ describe('pooling of bytes', function()
       assert.same(from(bytes:to 'f32'):tolist(), y:to('f32'):tolist())
     end
     assert.same(from(x:to 'f32'):tolist(), p(x:to 'f32'):tolist())
+  end)
+end)
+
+-- -- Rounding for inputs --------------------------------------------------------------------------
+
+describe('rounding for inputs that are told', function()
+  local function moments(rows)
+    local m = second_moment.new(#rows[1])
+    m:add(ridge.tensor(rows))
+    return m
+  end
+
+  it('by gptq damps with a hundredth of the mean of all moments', function()
+    -- moments 10000, 100, 1; the second weight makes up for 0.4 of the first by 100 / (1 + 50.005)
+    local found = gptq.round(ridge.tensor { { 0.4, -8 } }, moments { { 100, 1 } },
+      { bits = 4, group = 2 })
+    assert.same({ { 0, -7 } }, found.value:tolist())
+    assert.same({ { 8, 1 } }, found.code:tolist())
+    assert.same({ { 1 } }, found.scale:tolist())
+    -- the other way round it makes up for 0.4 * 100 / (10000 + 50.005): nothing
+    assert.same({ { 0, -8 } }, gptq.round(ridge.tensor { { 0.4, -8 } }, moments { { 1, 100 } },
+      { bits = 4, group = 2 }).value:tolist())
+  end)
+
+  it('by awq has a factor where one is better, and none where all are alike', function()
+    local w = ridge.randn(4, 32, { generator = ridge.generator(2) })
+    local how = { bits = 3, group = 32 }
+    local alike = awq.round(w, moments { ridge.ones(32):tolist() }, how)
+    assert.is_nil(alike.factor)
+    assert.same(groups.round(w, how).code:tolist(), alike.code:tolist())
+    -- a column that never counts is the outermost of its group: without it others are finer
+    w = ridge.full(0.3, { 1, 32 })
+    w:narrow(2, 1, 1):fill_(-8)
+    local inputs = ridge.ones(32)
+    inputs:narrow(1, 1, 1):fill_(0.01)
+    local m = moments { inputs:tolist() }
+    local found = awq.round(w, m, how)
+    assert.is_true(m:loss(found.value / found.factor - w) < 0.5 * m:loss(groups.round(w, how).value
+      - w))
+    assert.equal('f32', found.factor.dtype)
+    -- the middle of the largest and the smallest is 1
+    assert.near(1, found.factor:max():item() * found.factor:min():item(), 1e-5)
+    assert.is_true(found.factor:tolist()[1] < 1 and found.factor:tolist()[2] > 1)
+  end)
+
+  it('has moments as means, and magnitudes', function()
+    local m = moments { { 1, -2 }, { 3, 4 } }
+    assert.same({ { 5, 5 }, { 5, 10 } }, m:mean():tolist())
+    assert.same({ 2, 3 }, m:magnitudes():tolist())
+    m:add(ridge.tensor { { -5, 0 } })
+    assert.same({ 3, 3 }, { m.n, m:magnitudes():tolist()[1] })
+    assert.near(5 * 4 + 2 * 5 * 2 * 3 + 10 * 9, moments { { 1, -2 }, { 3, 4 } }:loss(
+      ridge.tensor { { 2, 3 } }), 1e-9)
+  end)
+end)
+
+describe('bytes with scales', function()
+  it('are of each row by its largest', function()
+    local q, scale = int8.of_rows(ridge.tensor { { 254, -127, 3, 0 }, { 0, 0, 0, 0 } })
+    assert.same({ { 127, -64, 2, 0 }, { 0, 0, 0, 0 } }, q:to('f32'):tolist())
+    assert.same({ { 2 }, { 2 ^ -126 } }, scale:tolist())
+    assert.is_true(int8.is_finite(ridge.tensor { 1, -3 }))
+    assert.is_true(int8.is_finite(ridge.tensor {}))
+    for _, bad in ipairs { 0 / 0, 1 / 0, -1 / 0 } do
+      assert.is_false(int8.is_finite(ridge.tensor { 1, bad }))
+    end
+  end)
+
+  it('are the matrix that a layer multiplies by', function()
+    local net = nn.Sequential(nn.Linear(33, 3, { seed = 1 })):eval()
+    local w = net[1].weight
+    local function off(q) return (q[1]:effective_weight() - w):abs():max():item() end
+    assert.is_true(off(ridge.quant.dynamic(net, { rows = false })) < 1e-3)
+    assert.is_true(off(ridge.quant.weights(net, { bits = 8, pad = true })) < 2e-3)
+    local data = ridge.data.Loader({ ridge.randn(8, 33) * ridge.tensor { 50, unpack(
+      ridge.ones(32):tolist()) } }, { batch = 8 })
+    local q = ridge.quant.weights(net, { bits = 8, pad = true, method = 'awq', calibrate = data })
+    assert.same({ 3, 33 }, q[1]:effective_weight():size())
+    assert.is_true(off(q) < 4e-3)
+    local x = ridge.ones(1, 33)
+    assert.is_true((q(x) - net(x)):abs():max():item() < 0.1)
   end)
 end)
 

@@ -318,6 +318,19 @@ describe('a sensitivity', function()
   end)
 end)
 
+describe('what no kind fits', function()
+  it('is told, with why', function()
+    local big = nn.Sequential(nn.Linear(32, 32, { seed = 1 }), nn.Linear(32, 4)):eval()
+    ridge.no_grad(function() big[2].weight:mul_(1e9) end)
+    local data = ridge.data.Loader({ ridge.randn(8, 32), ridge.zeros(8) }, { batch = 8 })
+    local s = ridge.quant.sensitivity(big, { validate = data, rows = false, kinds = { 'w4' } })
+    assert.equal(1, #s.rows)
+    assert.same({ { name = '2', class = 'nn.Linear',
+      why = 'a scale of its weights is above 65504, the largest number of f16' } }, s.left)
+    assert.matches('\n2 stays f32: a scale of its weights is above 65504', tostring(s))
+  end)
+end)
+
 -- -- What is asked for ----------------------------------------------------------------------------
 
 describe('kinds', function()
