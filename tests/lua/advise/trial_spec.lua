@@ -23,7 +23,7 @@ end
 local function weight(s) return s.net.weight:item() end
 
 describe('a pass of a trial', function()
-  it('is of all rows, of some, of another batch, with its loss scaled for the way back', function()
+  it('is of all rows, of some, of another batch, with its loss scaled for going back', function()
     local s, t = subject({ 1, 2, 3, 4 }, { 1, 1, 1, 5 })
     t:inside(function()
       local function run(how)
