@@ -108,4 +108,42 @@ describe('graph:dot', function()
     assert.equal(8, edges) -- x w b, y, h w b, out
     assert.matches('1.weight\\nf32%[8,6%]', text)
   end)
+
+  it('draws inputs, frames around bodies, outputs, and escapes what they are called', function()
+    local x, w = { id = 1, kind = 'input', dtype = 'f32', shape = { 2, 3 } },
+      { id = 2, kind = 'held', name = 'a "w" \\', dtype = 'bf16', shape = {} }
+    local whole = { id = 5, op = 'lstm', module = 'rnn', inputs = { x } }
+    local one = { id = 6, op = 'mul', inputs = { x, false, w }, body = {}, parent = whole }
+    local two = { id = 7, op = 'exp', module = 'rnn.1', inputs = {}, body = {}, parent = one }
+    whole.body = { one, two }
+    local y = { id = 3, producer = one, dtype = 'f32', shape = { 3 } }
+    two.inputs[1] = y
+    local picture = require('ridge.graph_dot').picture {
+      values = function() return { x, w, y } end, nodes = function() return { whole, one, two } end,
+      outputs = function() return { { kind = 'result', value = y },
+        { name = 'loss', kind = 'kept', value = x } } end }
+    assert.equal([[
+digraph ridge {
+node [fontname="sans"];
+v1 [shape=ellipse, label="input\nf32[2,3]"];
+v2 [shape=note, label="a \"w\" \\\nbf16[]"];
+subgraph cluster_5 { label="lstm rnn";
+n6 [shape=box, label="mul"];
+}
+v1 -> n6 [label="f32[2,3]"];
+v2 -> n6 [label="bf16[]"];
+out1 [shape=ellipse, label="result"];
+n6 -> out1;
+out2 [shape=ellipse, label="loss"];
+v1 -> out2;
+}
+]], picture)
+    two.parent, two.module = whole, 'rnn.1'
+    picture = require('ridge.graph_dot').picture {
+      values = function() return {} end, nodes = function() return { whole, one, two } end,
+      outputs = function() return {} end }
+    assert.matches('n6 [shape=box, label="mul"];\nn7 [shape=box, label="exp\\nrnn.1"];\n}',
+      picture, 1, true)
+    assert.matches('\nn6 -> n7 [label="f32[3]"];', picture, 1, true)
+  end)
 end)
