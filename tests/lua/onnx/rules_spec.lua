@@ -240,3 +240,49 @@ describe('two sizes', function()
     assert.is_false(sizes.same(a, { mixed = 'x', a = 2, b = 1, name = 'N' }))
   end)
 end)
+
+describe('a recurrent layer', function()
+  require 'ridge.onnx.export'
+  local recurrent = require('ridge.onnx.emit').records.recurrent
+  local C = require 'ridge.ffi.lib'
+  local LSTM, GRU = tonumber(C.RG_CELL_LSTM), tonumber(C.RG_CELL_GRU)
+
+  -- Is it written as one node? Of the names w b wx bx those in `known` are weights.
+  local function written(cell, names, known, kinds)
+    local list, gates = {}, cell == GRU and 3 or 4
+    local weights = { w = ridge.ones(2 * gates, 2), b = ridge.ones(2 * gates),
+      wx = ridge.ones(2 * gates, 3), bx = ridge.ones(2 * gates) }
+    kinds = kinds or {}
+    if kinds.w then weights.w = weights.w:to(kinds.w) end
+    local e = { prefix = '', known = function(_, name)
+      return known:find(' ' .. name .. ' ', 1, true) and weights[name] or nil
+    end, weight = function(_, name) return name end, ints = function() return 'ints' end,
+      name = function(_, name) return name end, wanted = function() end,
+      node = function(_, op)
+        list[#list + 1] = op
+        return op
+      end }
+    local node = { args = { cell = cell }, inputs = { { dtype = kinds.x or 'f32' } },
+      outputs = { { dtype = 'f32' } } }
+    recurrent(e, node, names)
+    return table.concat(list, ' ')
+  end
+
+  it('is one node where its weights are known, whichever it has', function()
+    local lstm, gru = 'Transpose LSTM Squeeze Transpose', 'Transpose GRU Squeeze Transpose'
+    local all = { 'x', 'h', 'c', 'w', 'b', 'wx', 'bx' }
+    assert.equal(lstm, written(LSTM, all, ' w b wx bx '))
+    assert.equal(gru, written(GRU, all, ' w b wx bx '))
+    assert.equal('', written(-1, all, ' w b wx bx '))
+    for _, lacks in ipairs { ' b wx bx ', ' w wx bx ', ' w b bx ', ' w b wx ' } do
+      assert.equal('', written(LSTM, all, lacks))
+    end
+    assert.equal(lstm, written(LSTM, { 'x', 'h', 'c', 'w', '', '', '' }, ' w '))
+    assert.equal(lstm, written(LSTM, { 'x', 'h', 'c', 'w', '' }, ' w '))
+    assert.equal(lstm, written(LSTM, { 'x', 'h', 'c', 'w', 'b', '', 'bx' }, ' w b bx '))
+    assert.equal('', written(LSTM, { 'x', 'h', 'c', 'w', '', '', 'bx' }, ' w '))
+    assert.equal('', written(LSTM, { 'x', 'h', 'c', 'w', '', 'wx', '' }, ' w '))
+    assert.equal('', written(LSTM, all, ' w b wx bx ', { x = 'f16' }))
+    assert.equal('', written(LSTM, all, ' w b wx bx ', { w = 'f16' }))
+  end)
+end)
