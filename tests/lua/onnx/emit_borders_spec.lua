@@ -96,6 +96,7 @@ local CASES = {
   { 'full', function(x) return x + ridge.full(2, { 1, 3 }) end, row },
   { 'full N', function(x) return x * 1, ridge.full(2, { x:size(1), 2 }) end, row, ROWS },
   { 'arange', function(x) return x + ridge.arange(1, 5, 2) end, row },
+  { 'arange of one', function(x) return x + ridge.arange(3, 3) end, row },
   { 'concat', function(x) return ridge.concat({ x, x }, -1) end, row },
   { 'take', function(x) return x:take(places) end, row },
   { 'take of u8', function(x) return x:take(bytes) end, row },
