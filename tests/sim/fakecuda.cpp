@@ -144,7 +144,7 @@ cudaError_t rgsim_submit(cudaStream_t stream, const rgsim_job *what)
                   job->smem);
   }
   count(s->capture ? RGSIM_CAPTURED : RGSIM_LAUNCHES);
-  count_launch(job->kernel, job->block, job->smem);
+  count_launch(job->kernel, job->grid, job->block, job->smem);
   Work w;
   auto run = [job] {
     is_to_fault(job->kernel) ? lose(cudaErrorIllegalAddress) : rgsim_run(job.get());

@@ -43,8 +43,8 @@ bool is_to_fault(const void *kernel);
 // Its C++ name, or "" (fakecuda_names.cpp).
 std::string kernel_name(const void *kernel);
 
-// Remembers how a kernel was launched, if somebody asked for it (fakecuda_launches.cpp).
-void count_launch(const void *kernel, dim3 block, size_t smem);
+// Remembers how a kernel was launched (fakecuda_launches.cpp).
+void count_launch(const void *kernel, dim3 grid, dim3 block, size_t smem);
 
 // What makes every call fail: the error of fault(), or no device at all; else success.
 cudaError_t broken(void);
@@ -150,6 +150,10 @@ enum rgsim_count {
 #define RGSIM_API __attribute__((visibility("default")))
 extern "C" {
 RGSIM_API size_t rgsim_counted(int what);
+
+// The launches since it was asked last, at most 256, a line each: blocks, threads, bytes of dynamic
+// shared memory, name, between tabs; returns how long the text is, of which `room` - 1 are written.
+RGSIM_API size_t rgsim_launched(char *text, size_t room);
 RGSIM_API size_t rgsim_live_allocations(void); // device and pinned memory
 RGSIM_API size_t rgsim_live_handles(void);     // streams, events, graphs
 }
