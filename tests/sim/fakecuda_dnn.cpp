@@ -173,6 +173,11 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
     return refuse("libnvrtc.so.13: cannot open shared object file");
   }
   if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) count(RGSIM_PLANS);
+  if (d->type == CUDNN_BACKEND_POINTWISE_DESCRIPTOR &&
+      one<int32_t>(d, CUDNN_ATTR_POINTWISE_MODE, -1) != CUDNN_POINTWISE_GEN_INDEX &&
+      one<int64_t>(d, CUDNN_ATTR_POINTWISE_AXIS, -1) >= 0) { // only indices have one
+    return refuse("an axis, where no index is made");
+  }
   d->final = true;
   if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR &&
       !knows(all<const Desc *>(part(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH),
