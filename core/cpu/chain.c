@@ -187,6 +187,13 @@ static void release(rg_memo *memo)
   rg_host_free(memo);
 }
 
+static int32_t chosen(const rg_memo *memo, int32_t i, rg_choice *out)
+{
+  const state *s = (const state *)memo;
+
+  return i < s->n ? rg_product_chosen(&s->part[i], out) : RG_BY_NONE;
+}
+
 /* -- Running ----------------------------------------------------------------------------------- */
 
 static rg_status run(state *s, const rg_call *call)
@@ -234,6 +241,7 @@ rg_status rg_chain_run(const rg_chain *chain, const rg_call *call, rg_tensor *co
     return rg_fail(RG_ENOMEM, "%s: no memory for a step of a plan", call->op->name);
   }
   s->memo.release = release;
+  s->memo.chosen = chosen;
   *frame->memo = &s->memo;
   RG_TRY(prepare(s, chain, call, out, true));
   status = run(s, call);

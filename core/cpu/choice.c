@@ -460,7 +460,9 @@ static rg_status prepare_by(rg_ready *r, const rg_choice *choice)
   rg_status status = rg_product_prepare_path(r, choice->path);
 
   if (status == RG_ENOSUP && rg_product_default(&r->p) != choice->path) {
-    const rg_ready plain = { .p = r->p, .stays = r->stays, .worker = r->worker };
+    const rg_ready plain = {
+      .p = r->p, .stays = r->stays, .worker = r->worker, .by = RG_BY_EXPECTED
+    };
 
     rg_product_end(r);
     *r = plain;
@@ -471,6 +473,15 @@ static rg_status prepare_by(rg_ready *r, const rg_choice *choice)
     r->go = go_measured;
   }
   return status;
+}
+
+/* A path that a choice without times and without a standard path says came from another process. */
+static int32_t chosen_by(const rg_choice *choice)
+{
+  return choice->rounds > 0                 ? RG_BY_MEASURED
+         : choice->standard == RG_GEMM_AUTO ? RG_BY_GIVEN
+         : choice->path != choice->standard ? RG_BY_PROBED
+                                            : RG_BY_EXPECTED;
 }
 
 /* The first run measures; then it is one of the path that was taken.  Where threads share the
@@ -490,6 +501,7 @@ static rg_status go_tuning(rg_ready *r)
     RG_TRY(forgets ? RG_OK : rg_choice_put(&choice));
   }
   RG_TRY(write_down(&choice));
+  r->by = chosen_by(&choice);
   RG_TRY(prepare_by(r, &choice));
   return rg_product_go(r);
 }
@@ -511,5 +523,22 @@ rg_status rg_product_prepare_chosen(rg_ready *r)
     choice.path = pinned() ? choice.standard : rg_product_fitted(&r->p, choice.standard);
   }
   RG_TRY(write_down(&choice));
+  r->by = pinned() ? RG_BY_PINNED : chosen_by(&choice);
   return prepare_by(r, &choice);
+}
+
+int32_t rg_product_chosen(const rg_ready *r, rg_choice *out)
+{
+  if (r->taken == RG_GEMM_AUTO) {
+    return RG_BY_NONE;
+  }
+  key_of(&r->p, out);
+  out->isa = r->isa;
+  known(out);
+  out->path = r->taken;
+  if (r->go == go_measured && rg_device_modes_now()->deterministic != 0) {
+    out->path = rg_product_default(&r->p);
+    return RG_BY_PINNED;
+  }
+  return r->by;
 }

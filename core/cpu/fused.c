@@ -417,7 +417,7 @@ static rg_status kept_chain(const rg_call *call, rg_tensor *const *out, rg_memo 
       *c = NULL;
       return RG_OK;
     }
-    k->memo.release = release;
+    k->memo = (rg_memo){ .release = release };
     k->chain.isa = -1;
     *memo = &k->memo;
   }

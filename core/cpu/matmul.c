@@ -204,6 +204,14 @@ static void release(rg_memo *memo)
   rg_host_free(memo);
 }
 
+/* All of a batch go one way. */
+static int32_t chosen(const rg_memo *memo, int32_t i, rg_choice *out)
+{
+  const state *s = (const state *)memo;
+
+  return i == 0 && s->n > 0 ? rg_product_chosen(&s->workers[0].ready, out) : RG_BY_NONE;
+}
+
 static rg_status prepare_worker(state *s, int32_t number, int32_t n_threads, bool stays)
 {
   worker *w = &s->workers[number];
@@ -322,6 +330,7 @@ static rg_status float_products(const batch *b, rg_frame *frame)
   }
   s->b = *b;
   s->memo.release = release;
+  s->memo.chosen = chosen;
   s->n = n;
   for (int32_t i = 0; i < n && status == RG_OK; i++) {
     status = prepare_worker(s, i, n > 1 ? 1 : 0, stays);

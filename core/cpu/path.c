@@ -303,6 +303,8 @@ rg_status rg_product_prepare_path(rg_ready *r, int32_t path)
 {
   rg_product *p = &r->p;
 
+  r->taken = path;
+  r->isa = rg_isa();
   if (path == RG_GEMM_OWN) {
     return rg_product_takes_row(p) ? rg_product_prepare_row(r) : prepare_own(r);
   }
@@ -332,7 +334,10 @@ rg_status rg_product_prepare(rg_ready *r)
     p->a_row = rg_max_i64(p->a_row, p->k * rg_max_i64(p->a_col, 1));
     p->c_row = rg_max_i64(p->c_row, p->n);
   }
+  r->by = RG_BY_ONLY;
   if (p->fixed.n > 0) {
+    r->taken = RG_GEMM_OWN;
+    r->isa = rg_isa();
     return rg_product_prepare_signs(r);
   }
   if (p->compute == RG_F64 || p->k == 0) {
@@ -341,6 +346,7 @@ rg_status rg_product_prepare(rg_ready *r)
   if (path == RG_GEMM_AUTO && atomic_load_explicit(&rg_choices_matter, memory_order_relaxed) != 0) {
     return rg_product_prepare_chosen(r);
   }
+  r->by = path == RG_GEMM_AUTO ? RG_BY_EXPECTED : RG_BY_FORCED;
   return rg_product_prepare_path(r, path == RG_GEMM_AUTO ? rg_product_default(p) : path);
 }
 

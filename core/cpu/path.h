@@ -17,6 +17,9 @@ struct rg_ready {
   rg_status (*go)(rg_ready *r);
   rg_status (*measured)(rg_ready *r); /* what go asks where measuring chose the path (choice.c) */
   const char *path;                   /* its name */
+  int32_t taken;                      /* RG_GEMM_... */
+  int32_t by;                         /* what chose it: RG_BY_... */
+  int32_t isa;                        /* when it was chosen */
   rg_gemm gemm;
   bool stays;          /* set by the caller: kept in a memo and run again */
   int32_t worker;      /* set by the caller: number among products that run at the same time */
@@ -55,6 +58,10 @@ double rg_path_expected(const double ns[RG_PATH_TERMS], const rg_product *p, int
 /* The path by what was fitted on this machine; the standard one where nothing was. */
 int32_t rg_product_fitted(const rg_product *p, int32_t standard);
 void rg_path_costs_forget(void);
+
+/* The path that a prepared product takes, with the times that are known of it now, and what chose
+** it: RG_BY_...; RG_BY_NONE where there is nothing to compute. */
+int32_t rg_product_chosen(const rg_ready *r, rg_choice *out);
 
 /* One reason to ask rg_product_prepare_chosen more, or less. */
 void rg_choices_matters(bool before, bool now);

@@ -224,3 +224,38 @@ rg_status rg_plan_step_names(const rg_plan *plan, const char **names, int64_t n)
   }
   return RG_OK;
 }
+
+/* Of a step's i-th product; RG_BY_NONE where it has no such. */
+static int32_t way_of(const step *s, int32_t i, rg_plan_way *way)
+{
+  const rg_memo *memo = s->memo;
+
+  way->op = s->call.op->name;
+  way->path = s->frame.path;
+  way->module = s->module;
+  way->by = memo != NULL && memo->chosen != NULL ? memo->chosen(memo, i, &way->choice) : RG_BY_NONE;
+  return way->by;
+}
+
+int64_t rg_plan_ways(const rg_plan *plan, rg_plan_way *out, int64_t n)
+{
+  int64_t count = 0;
+  int64_t number = 0;
+
+  for (const step *s = plan->first; s != NULL; s = s->next, number++) {
+    rg_plan_way way = { .step = number };
+
+    for (int32_t i = 0; way_of(s, i, &way) != RG_BY_NONE || i == 0; i++) {
+      if (count < n) {
+        out[count] = way;
+      }
+      count++;
+    }
+  }
+  return count;
+}
+
+int32_t rg_plan_prepared(const rg_plan *plan)
+{
+  return plan->prepared;
+}

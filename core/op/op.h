@@ -79,9 +79,14 @@ struct rg_frame {
   const char *path; /* the kernel may name itself, or its library, for events */
 };
 
+struct rg_choice;
+
 /* Kept between replays by a step, released with it.  Kernels derive their own struct from it. */
 struct rg_memo {
   void (*release)(rg_memo *memo);
+  /* The i-th product whose path was chosen, and by what, RG_BY_...; RG_BY_NONE: there is none.
+  ** NULL where a kernel chooses nothing. */
+  int32_t (*chosen)(const rg_memo *memo, int32_t i, struct rg_choice *out);
 };
 
 /* What a gradient rule gets: it writes new references into dx for the inputs that need one. */

@@ -36,6 +36,23 @@ typedef struct rg_choice {
   double ratio[RG_GEMM_COUNT], ratio_lo[RG_GEMM_COUNT], ratio_hi[RG_GEMM_COUNT];
 } rg_choice;
 
+/* What chose the path of a product: times of this process or of another one whose times are known
+** (MEASURED) or not (GIVEN); what was fitted here to other products (PROBED: another path than the
+** standard one) or what is built in (EXPECTED); rg_set_gemm_path (FORCED); that
+** rg_device_modes.deterministic was on, with which only the standard path is taken (PINNED); that
+** no other path does it (ONLY). */
+enum {
+  RG_BY_NONE,
+  RG_BY_MEASURED,
+  RG_BY_GIVEN,
+  RG_BY_PROBED,
+  RG_BY_EXPECTED,
+  RG_BY_FORCED,
+  RG_BY_PINNED,
+  RG_BY_ONLY,
+  RG_BY_COUNT
+};
+
 /*
 ** While on, a product of this thread that "auto" decides and that has not been measured is run by
 ** each path in turn, `rounds` times, and the fastest is remembered for this process.  A path other

@@ -9,6 +9,7 @@
 #ifndef RIDGE_GRAPH_H
 #define RIDGE_GRAPH_H
 
+#include "ridge/choice.h"
 #include "ridge/op.h"
 
 typedef struct rg_plan rg_plan;
@@ -75,5 +76,22 @@ RG_API rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out) RG_CH
 /* Operation names of the first n steps, in one go.  names: filled, and with NULL behind the last
 ** step.  RG_EARG. */
 RG_API rg_status rg_plan_step_names(const rg_plan *plan, const char **names, int64_t n) RG_CHECK;
+
+/* How a step is computed. */
+typedef struct rg_plan_way {
+  int64_t step;       /* from 0 */
+  const char *op;     /* the operation's name */
+  const char *path;   /* what computed it, as it names itself; "": it has one way, or has not run */
+  const char *module; /* whose call it was in; NULL: none */
+  int32_t by;         /* what chose the path of a product; RG_BY_NONE: it has none */
+  rg_choice choice;   /* the product, and what is known of it by now; where by is not RG_BY_NONE */
+} rg_plan_way;
+
+/* How the steps of a plan are computed: one entry a step, of several products one entry each.
+** out: the first n of them.  Returns how many there are. */
+RG_API int64_t rg_plan_ways(const rg_plan *plan, rg_plan_way *out, int64_t n);
+
+/* 1: every step has run, and its path is chosen. */
+RG_API int32_t rg_plan_prepared(const rg_plan *plan);
 
 #endif

@@ -257,13 +257,24 @@ function M.choices() return require('ridge.choices').all() end
 
 --- Which path each product of a function takes on the CPU where 'auto' decides, and by what:
 --- measured on this machine (ridge.autotune; `at` says when), expected to be the fastest, or given
---- by another process.
----@param f function is called once
+--- by another process. Of a plan, which is not run: how each of its steps is computed.
+---@param f function|table a function, which is called once; or a plan
 ---@param ... any its arguments
----@return table list as `choices` gives it, with calls = and by =; tostring is a table
+---@return table list as `choices` gives it, with calls = and by =; of a plan a row a step, in their
+---  order: {step =, op =, module =, way = (what computed it, as it names itself; nil: it has one
+---  way, or has not run)}, and with the fields of `choices` and by = where it is a product (a step
+---  of several has as many rows): 'measured', 'given', 'probed', 'expected', 'forced' (set_gemm),
+---  'pinned' (`deterministic` was on), 'only' (no other path does it); path is the one it takes,
+---  paths the times that are known of it by now. tostring is a table
 -- >> local net, x = ridge.nn.Linear(48, 80), ridge.ones(20, 48)
 -- >> return #ridge.backend.why(ridge.inference, net, x)
-function M.why(f, ...) return require('ridge.choices').why(f, ...) end
+-- >> return ridge.backend.why(ridge.capture(ridge.inference, net, x))[1].by == 'expected'
+function M.why(f, ...)
+  if require('ridge.plan').is(f) and select('#', ...) == 0 then
+    return require('ridge.plan_why').why(f)
+  end
+  return require('ridge.choices').why(f, ...)
+end
 
 --- Let products take their standard paths again; plans keep those that they were made with.
 -- >> ridge.backend.forget_choices()

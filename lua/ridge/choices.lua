@@ -106,6 +106,11 @@ local function row_of(c)
   return setmetatable(row, Choice)
 end
 
+--- A choice of the core's as ridge.backend.choices gives it.
+---@param c cdata rg_choice
+---@return table
+M.row = row_of
+
 -- How many times as fast as the standard path, where another one was taken: that of the rounds,
 -- which stood side by side, where it is known.
 local function gain(row)
@@ -134,12 +139,15 @@ local function genuine(list)
   return rows
 end
 
-local function sizes(r) return ('%s x %s x %s'):format(r.m, r.k, r.n) end
+--- The sizes of a product as text.
+---@param r table as ridge.backend.choices gives it
+---@return string
+function M.sizes(r) return ('%s x %s x %s'):format(r.m, r.k, r.n) end
 
 local function table_of(rows)
   local lines = {}
   for i, r in ipairs(rows) do
-    lines[i] = { sizes(r), r.compute, r.threads, r.path, gain(r),
+    lines[i] = { M.sizes(r), r.compute, r.threads, r.path, gain(r),
       median(r.paths.own), median(r.paths.onednn), median(r.paths.openblas) }
   end
   return columns.text({ 'm x k x n', 'type', 'threads', 'taken', 'gain', 'own', 'onednn',
@@ -158,7 +166,7 @@ function Choice:__tostring()
         or 'taken, gain ' .. more) or '' }
     end
   end
-  local head = sizes(self)
+  local head = M.sizes(self)
   if #lines == 0 then
     return ('%s, %s: %s, not measured here'):format(head, self.compute, self.path)
   end
@@ -258,7 +266,7 @@ function Seen:__tostring()
   local rows, lines = genuine(self), {}
   if #rows == 0 then return "no product whose path 'auto' decides" end
   for i, r in ipairs(rows) do
-    lines[i] = { sizes(r), r.compute, r.threads, r.calls, r.path,
+    lines[i] = { M.sizes(r), r.compute, r.threads, r.calls, r.path,
       r.by, median(r.paths.own), median(r.paths.onednn), median(r.paths.openblas) }
   end
   return columns.text({ 'm x k x n', 'type', 'threads', 'calls', 'path', 'by', 'own', 'onednn',
@@ -310,7 +318,7 @@ local WATCHED = {
 --- Which path each product of a function takes on the CPU where 'auto' decides, and by what: it was
 --- measured here (ridge.autotune), it is expected to be the fastest, by what was probed here
 --- (ridge.backend.probe) or by what is built in, or another process measured it and gave its
---- choice. Plans have decided: why is asked of the function they were captured from.
+--- choice. Plans have decided: ridge.backend.why(plan) says what.
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table list of rows as ridge.backend.choices gives them, with calls = (how often) and by =

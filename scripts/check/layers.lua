@@ -22,8 +22,8 @@ local LUA_ROWS = {
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines" },
-  { "tensor" }, { "fitted", "graph_links", "graph_names", "plan_choices" }, { "choices" },
-  { "backend", "data", "device", "graph_args", "memory", "nn", "optim", "plan", "process" },
+  { "tensor" }, { "fitted", "graph_links", "graph_names", "plan", "plan_choices" }, { "choices" },
+  { "plan_why" }, { "backend", "data", "device", "graph_args", "memory", "nn", "optim", "process" },
   { "graph_passes", "graph_plan", "graph_record", "graph_sizes", "graph_trial" },
   { "graph_changes", "graph_dot", "graph_memory", "graph_text" }, { "graph" }, -- late
   { "capture" }, { "init" }, { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
