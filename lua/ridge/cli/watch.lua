@@ -96,8 +96,9 @@ local function watch_run(run, opt, terminal)
     end
     first = false
     io.stdout:flush()
-    if opt.once or run.over or run:is_still() then return 0 end
+    if run.over or run:is_still() then return 0 end
     if run.gone then return 1 end
+    if opt.once then return 0 end
     if require('ridge').stopping() then return 130 end
     sleep(opt.every)
     changed = run:look()

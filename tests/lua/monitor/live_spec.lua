@@ -163,6 +163,21 @@ describe('a run that is watched', function()
     assert.matches('there is no event file in ', text)
   end)
 
+  it('whose process was killed is told, by the status too', function()
+    local recipe, path = folder .. '/killed.lua', folder .. '/killed'
+    put(recipe, ([[
+      local m = require('ridge').monitor { tensorboard = %q }
+      m:step(function() end)
+      os.execute('kill -9 $PPID')
+    ]]):format(path))
+    folders.run('./ridge ' .. recipe)
+    for _, words in ipairs { '--once', '' } do
+      local text, status = folders.run(('./ridge watch %s %s'):format(path, words))
+      assert.matches('its process is gone, and told no end\n$', text)
+      assert.equal(1, status, words)
+    end
+  end)
+
   it('knows how far steps of a known number are', function()
     local m = ridge.monitor { tensorboard = folder, total = 4 }
     for _ = 1, 3 do m:step(function() end) end
