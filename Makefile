@@ -160,6 +160,10 @@ test-programs: $(CTESTBIN)
 onnx: all            ## run ONNX's tests, and models beside ONNX Runtime
 	@scripts/onnx/check.sh
 
+.PHONY: readers
+readers:             ## get what opens traces and event files, for tests (TensorBoard, Perfetto)
+	@scripts/readers/install.sh
+
 check: all strict    ## run what is not a test: layers, docs, map, words, format, lint and so on
 	@scripts/deps lint
 	@$(RUN) tests/check

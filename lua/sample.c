@@ -34,7 +34,9 @@
 #endif
 
 enum { DEPTH = 24, EVERY_NS = 1000000 };
-enum { MOST_STACKS = 1 << 13, PLACES = 2 * MOST_STACKS, ROOM = 8 << 20, MOST_TICKS = 1 << 19 };
+enum { MOST_STACKS = 1 << 13, PLACES = 2 * MOST_STACKS, ROOM = 8 << 20 };
+/* ticks that are kept, the last ones as of events: nine minutes and more at 250 a second */
+enum { MOST_TICKS = 1 << 17 };
 enum { WAITING = 1 << 12 };
 
 /* One tick, as Lua reads it (lua/ridge/profile/samples.lua). */
@@ -51,9 +53,9 @@ typedef struct record {
   size_t at[MOST_STACKS + 1];
   int32_t place[PLACES]; /* number of a stack and one, by its hash */
   int32_t n_stacks;
-  tick ticks[MOST_TICKS];
-  int32_t n_ticks;
-  int lost; /* ticks for which there was no room */
+  tick ticks[MOST_TICKS]; /* a ring: number n lies at n % MOST_TICKS */
+  int64_t n_ticks;        /* all of them, those that were written over too */
+  int lost;               /* ticks for which there was no room */
 } record;
 
 static timer_t timer;
@@ -126,10 +128,12 @@ static void note(void *data, lua_State *L, int samples, int vmstate)
     told = until - WAITING;
   }
   for (; told != until; told++) {
-    if (stack < 0 || seen->n_ticks == MOST_TICKS) {
+    if (stack < 0) {
       seen->lost++;
     } else {
-      seen->ticks[seen->n_ticks++] = (tick){ .ns = waiting[told % WAITING], .stack = stack };
+      if (seen->n_ticks >= MOST_TICKS) seen->lost++; /* the oldest */
+      seen->ticks[seen->n_ticks++ % MOST_TICKS] =
+          (tick){ .ns = waiting[told % WAITING], .stack = stack };
     }
   }
 }
@@ -195,6 +199,17 @@ static int host_sample_start(lua_State *L)
   return 1;
 }
 
+/* The ticks as bytes, the oldest first. */
+static void push_ticks(lua_State *L)
+{
+  const size_t n = (size_t)seen->n_ticks, first = n > MOST_TICKS ? n % MOST_TICKS : 0;
+
+  lua_pushlstring(L, (const char *)(seen->ticks + first),
+                  ((n > MOST_TICKS ? MOST_TICKS : n) - first) * sizeof(tick));
+  lua_pushlstring(L, (const char *)seen->ticks, first * sizeof(tick));
+  lua_concat(L, 2);
+}
+
 /* host.sample_stop(): the stacks as text, the ticks as bytes, and how many were lost.  Ctrl-C is
 ** watched again. */
 static int host_sample_stop(lua_State *L)
@@ -203,8 +218,10 @@ static int host_sample_stop(lua_State *L)
   luaJIT_profile_stop(L);
   rg_host_watch(L);
   lua_pushlstring(L, seen ? seen->text : "", seen ? seen->used : 0);
-  lua_pushlstring(L, seen ? (const char *)seen->ticks : "",
-                  seen ? (size_t)seen->n_ticks * sizeof(tick) : 0);
+  if (seen)
+    push_ticks(L);
+  else
+    lua_pushliteral(L, "");
   lua_pushinteger(L, seen ? seen->lost : 0);
   free(seen);
   seen = NULL;

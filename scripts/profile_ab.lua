@@ -5,51 +5,98 @@
 --
 --     ./ridge ab scripts/profile_ab.lua --a profile=none --b profile=lines --margin 0.03
 --
--- A profile is one ridge.profile of all its steps, in a coroutine: it hears while that runs, and at
--- no other time. Where sampling begins and ends LuaJIT compiles anew, so a call is many steps.
+-- All three run the same steps on the same tensors: two nets of the same shape differ by up to a
+-- fifth on this size by where their pages lie, which is far more than what is looked for.  They
+-- take turns in one process, and where sampling begins and ends LuaJIT compiles anew: so each turn
+-- is one profile (or none) of many steps, of which the first ones, that compile, are not timed.
+-- The time is the thread's processor time, and that of a turn the median of its parts.
 
+local ffi = require 'ffi'
 local ridge = require 'ridge'
 local nn = ridge.nn
 
 local opt = ridge.args {
-  { 'steps', 1000, 'steps of a call', integer = true, min = 1 },
+  { 'warm', 150, 'steps of a turn before those that are timed', integer = true, min = 0 },
+  { 'parts', 15, 'parts of a turn', integer = true, min = 1 },
+  { 'steps', 10, 'steps of a part', integer = true, min = 1 },
 }
+
+ffi.cdef [[
+  typedef struct { long s, ns; } profile_ab_time;
+  int profile_ab_gettime(int clock, profile_ab_time *) __asm__("clock_gettime");
+]]
+
+local THREAD = 3 -- CLOCK_THREAD_CPUTIME_ID; with a timer on it that of the process stands still
+                 -- between two ticks of the kernel
+local now = ffi.new 'profile_ab_time'
+local function cpu_ns()
+  ffi.C.profile_ab_gettime(THREAD, now)
+  return tonumber(now.s) * 1e9 + tonumber(now.ns)
+end
 
 local function training()
   local net = nn.Sequential(nn.Linear(784, 128, { seed = 1 }), nn.ReLU(),
     nn.Linear(128, 10, { seed = 2 }))
   local optimizer = ridge.optim.SGD(net, { lr = 1e-3 })
-  local images, labels = ridge.randn(64, 784), ridge.zeros(64, { dtype = 'i64' })
+  local images, labels = ridge.ones(64, 784), ridge.zeros(64, { dtype = 'i64' })
   return function()
-    local loss
-    for _ = 1, opt.steps do
-      optimizer:zero_grad()
-      loss = nn.cross_entropy(net(images), labels)
-      loss:backward()
-      optimizer:step()
-    end
+    optimizer:zero_grad()
+    local loss = nn.cross_entropy(net(images), labels)
+    loss:backward()
+    optimizer:step()
     return loss
   end
 end
 
--- The same, within a profile that never ends.
-local function profiled(steps, lines)
-  return coroutine.wrap(function()
-    ridge.profile(function()
-      while true do coroutine.yield(steps()) end
-    end, { lines = lines })
-  end)
+local function under(profile, f)
+  if profile == 'none' then return f() end
+  ridge.profile(f, { lines = profile == 'lines' })
+end
+
+local step -- of this process
+
+-- The median time of a part.
+local function turn()
+  for _ = 1, opt.warm do step() end
+  local parts = {}
+  for i = 1, opt.parts do
+    local began = cpu_ns()
+    for _ = 1, opt.steps do step() end
+    parts[i] = cpu_ns() - began
+  end
+  table.sort(parts)
+  return parts[math.ceil(opt.parts / 2)]
+end
+
+-- What ridge ab times as it times another program: a call is a turn.
+local function candidate(profile)
+  return {
+    is_external = true,
+    window = function(calls, windows)
+      local out = {}
+      for i = 1, windows do
+        local ns = 0
+        for _ = 1, calls do under(profile, function() ns = ns + turn() end) end
+        out[i] = { begin_ns = 0, end_ns = ns, ns = ns, calls = calls, own_cpu_ns = 0 / 0,
+          involuntary = 0, migrations = 0 }
+      end
+      return out
+    end,
+    results = function() -- the loss of a few steps from the start
+      local from_the_start, loss = training(), nil
+      under(profile, function() for _ = 1, 10 do loss = from_the_start() end end)
+      return { n = 1, loss }
+    end,
+  }
 end
 
 return ridge.sweep 'profile_cost' {
   space = { profile = { 'none', 'events', 'lines' } },
-  args = { steps = opt.steps },
+  args = { warm = opt.warm, parts = opt.parts, steps = opt.steps },
   setup = function(p)
     ridge.set_num_threads(1)
-    local steps = training()
-    local f = p.profile == 'none' and steps or profiled(steps, p.profile == 'lines')
-    f() -- what finds memory and compiles is no part of it
-    return f
+    step = step or training()
+    return candidate(p.profile)
   end,
-  measure = function(_, f, m) m:time('steps', f) end,
+  measure = function(_, turns, m) m:time('part', turns) end,
 }

@@ -197,8 +197,10 @@ rg_status rg_reader_open(int32_t kinds, int32_t how, int64_t capacity, int32_t *
     number++;
   }
   if (number == READERS) {
-    return rg_fail(RG_EARG, "ring: %d profiles, timelines or traces are under way in this thread, "
-                            "as many as there may be within each other", READERS);
+    return rg_fail(RG_EARG,
+                   "ring: %d profiles, timelines or traces are under way in this thread, "
+                   "as many as there may be within each other",
+                   READERS);
   }
   if ((how & RG_READ_AXIS) != 0 && !rg_ring_wants_axis(r)) {
     RG_TRY(set_origins(r));
