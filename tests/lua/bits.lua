@@ -14,14 +14,14 @@ function M.of(x)
     .. ffi.string(ffi.cast('const char *', whole._t._data), x.bytes)
 end
 
---- The same of what a function returned.
+--- The tensors in what a function returned.
 ---@param ... any tensors count; so do those in tables, in the order of their keys' texts
----@return string[]
-function M.all(...)
+---@return Tensor[]
+function M.tensors(...)
   local out = {}
   local function add(value)
     if type(value) == 'cdata' then
-      out[#out + 1] = M.of(value)
+      out[#out + 1] = value
     elseif type(value) == 'table' then
       local keys = {}
       for key in pairs(value) do keys[#keys + 1] = key end
@@ -30,6 +30,15 @@ function M.all(...)
     end
   end
   for i = 1, select('#', ...) do add((select(i, ...))) end
+  return out
+end
+
+--- Their bits.
+---@param ... any as `tensors` takes it
+---@return string[]
+function M.all(...)
+  local out = M.tensors(...)
+  for i, x in ipairs(out) do out[i] = M.of(x) end
   return out
 end
 

@@ -3,6 +3,7 @@
 --- an optimizer. The same number gives the same function and the same numbers in its tensors.
 local ridge = require 'ridge'
 local bits = require 'tests.lua.bits'
+local sites = require 'tests.lua.graph_sites'
 local nn, optim = ridge.nn, ridge.optim
 
 local M = {}
@@ -134,7 +135,7 @@ local MAKE = {
     return x:matmul(y)
   end,
   function(x, below, _, other) return ridge.concat({ x, other() }, below(math.max(1, x.ndim))) end,
-  function(x, below) return x:take(ridge.arange(3, { dtype = 'i64' }) % x.shape[1]), below end,
+  function(x, below) return x:take(ridge.arange(0, 2, { dtype = 'i64' }):remainder(x.shape[1])), below end,
   function(x, below) return x:dropout(0.25), below end,
   function(_, _, pick) return ridge[pick { 'rand', 'randn' }](unpack(pick(SHAPES))) end,
   function(_, _, pick) return ridge[pick { 'zeros', 'ones' }](unpack(pick(SHAPES))) end,
@@ -194,9 +195,10 @@ end
 local COMPUTE = { 'bf16', 'f16' }
 
 -- One step: a new tensor, or nil.
-local function step(world, pool, below, pick)
+local function step(world, pool, below, pick, keep)
   local x = pick(pool)
   local function other() return pick(pool) end
+  if world.sites and below(2) == 1 then return sites.step(world, x, below, pick, other, keep) end
   local kind = below(10)
   if kind <= 2 then return through(world, x, below) end
   if kind == 3 then
@@ -228,10 +230,14 @@ end
 
 --- What a function works on: tensors, of which some look into one storage, modules, an optimizer.
 ---@param seed number
+---@param opts table|nil {sites = true: half of its steps are pieces that passes look for, noise =
+---  function of a new tensor that gives one in its place}
 ---@return table world
-function M.world(seed)
+function M.world(seed, opts)
   local below, pick = chooser(seed)
   local world = { seed = seed, tensors = {}, modules = modules(), trains = below(3) == 1 }
+  world.sites = opts and opts.sites and sites.modules()
+  world.noise = opts and opts.noise
   local list = world.tensors
   for i = 1, 1 + below(3) do
     list[i] = ridge.zeros(unpack(pick(SHAPES))):to(pick(FLOATS))
@@ -242,6 +248,9 @@ function M.world(seed)
   world.recompute = world.trains and below(2) == 1
   world.parameters = {}
   for _, module in ipairs(world.modules) do
+    for _, p in ipairs(module:parameters()) do table.insert(world.parameters, p) end
+  end
+  for _, module in ipairs(world.sites and sites.list(world.sites) or {}) do
     for _, p in ipairs(module:parameters()) do table.insert(world.parameters, p) end
   end
   world.accumulates = world.trains and below(2) == 1
@@ -270,10 +279,10 @@ function M.refill(world, round)
   end
 end
 
---- The bits of everything that is there behind a run: tensors, parameters, gradients, buffers.
+--- Everything that is there behind a run: tensors, parameters, gradients, buffers.
 ---@param world table
----@return string[]
-function M.bits(world)
+---@return table list for bits.all
+function M.held(world)
   local list = { unpack(world.tensors) }
   for _, p in ipairs(world.parameters) do
     list[#list + 1] = p.tensor
@@ -282,7 +291,7 @@ function M.bits(world)
   for _, module in ipairs(world.modules) do
     list[#list + 1] = module:state()
   end
-  return bits.all(list)
+  return list
 end
 
 --- A function of a world, drawn by the world's number. What a step cannot do is left out.
@@ -296,15 +305,18 @@ function M.of(world)
       pool[i] = world.trains and x:detach() or x -- no run is part of the next one's tape
     end
     local function other() return pick(pool) end
+    local function keep(y)
+      if y.count > 4096 then return end
+      y = world.noise and world.noise(y, pool) or y
+      pool[#pool + 1] = y
+      made[#made + 1] = y
+    end
     for _ = 1, 2 + below(18) do
       if below(5) == 1 then
         pcall(write, pick(pool), below, pick, other)
       else
-        local ok, y = pcall(step, world, pool, below, pick)
-        if ok and y and y.count <= 4096 then
-          pool[#pool + 1] = y
-          made[#made + 1] = y
-        end
+        local ok, y = pcall(step, world, pool, below, pick, keep)
+        if ok and y then keep(y) end
       end
     end
     if world.trains then pcall(train, world, made, below) end
@@ -342,7 +354,7 @@ function M.rounds(seed, way)
     else
       results = plan:run()
     end
-    out[round] = { round > 0 and bits.all(results) or {}, M.bits(world) }
+    out[round] = { round > 0 and bits.all(results) or {}, bits.all(M.held(world)) }
   end
   return out, plan and plan.graph
 end

@@ -36,12 +36,13 @@ static const pass passes[] = {
     rg_pass_pad },
   { { "argmax_folding",
       "argmax along the axis of a softmax is that of what the softmax reads (where rounding makes "
-      "two equal, the larger one is found and not the first)",
+      "two equal, the larger one is found and not the first; where x is infinite, which makes all "
+      "of a softmax nan, the largest is)",
       RG_PASS_REASSOCIATES },
     rg_pass_argmax },
   { { "recover",
-      "layer_norm, gelu and attention out of their pieces (f32: within 1e-5 of the largest result; "
-      "where x is infinite gelu may be a number and not nan)",
+      "layer_norm, gelu, attention and batch_norm out of their pieces (f32: within 1e-5 of the "
+      "largest result; where x is infinite gelu may be a number and not nan)",
       RG_PASS_REASSOCIATES },
     rg_pass_recover },
   { { "batch_norm_folding",
@@ -57,7 +58,8 @@ static const pass passes[] = {
     rg_pass_affine },
   { { "epilogue_fusion",
       "bias and activation behind a product or conv2d as its arguments (f32: within 1e-6 of the "
-      "largest result; f16, bf16: rounded once where it was twice)",
+      "largest result; f16, bf16: rounded once where it was twice; relu of nan is 0 where oneDNN "
+      "convolves)",
       RG_PASS_REASSOCIATES },
     rg_pass_epilogue },
   { { "channels_last",

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Layer normalisation, GELU and attention (recover_attention.c) out of the pieces that files and
-** other libraries write them in:
+** Layer normalisation, GELU, attention (recover_attention.c) and batch normalisation
+** (recover_batch_norm.c) out of the pieces that files and other libraries write them in:
 **
 **   (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * w + b        layer_norm(x, w, b)
 **   x * 0.5 * (1 + erf(x / sqrt(2)))                                 gelu(x)
 **
 ** The mean is over the last axis; w and b, vectors as long as it, may be missing.  Products may
 ** stand in any order, and rsqrt for the root and division.  Pieces that somebody else reads stay
-** for him; others are left to dead_code_elimination.  Rounding is another one, and where x is
+** for him.  Rounding is another one, and where x is
 ** infinite the pieces are nan, where GELU may be a limit.
 */
 #include <math.h>
@@ -256,13 +256,52 @@ static int32_t find_norm(const rg_recover *f, double *eps)
 
 /* -- In their place ---------------------------------------------------------------------------- */
 
-/* A node over x in the place of the end, whose node goes. */
+enum { PIECES = 8, MOST_IN = 4 }; /* one behind the other, at most; inputs of one */
+
+static rg_status sweep(const rg_recover *f, int32_t value, int32_t depth)
+{
+  const rg_ir_node *node = rg_recover_maker(f, value);
+  int32_t in[MOST_IN];
+  int32_t n;
+
+  if (node == NULL || depth == 0 || node->n_out != 1 || node->n_in > MOST_IN || node->draw >= 0 ||
+      rg_ir_value_at(f->g, value)->n_uses > 0) {
+    return RG_OK;
+  }
+  n = node->n_in;
+  for (int32_t i = 0; i < n; i++) {
+    in[i] = rg_recover_in(f, node, i);
+  }
+  RG_TRY(rg_ir_remove(f->g, rg_ir_value_at(f->g, value)->producer));
+  for (int32_t i = 0; i < n; i++) {
+    if (in[i] != RG_IR_NONE && !rg_ir_value_at(f->g, in[i])->removed) {
+      RG_TRY(sweep(f, in[i], depth - 1));
+    }
+  }
+  return RG_OK;
+}
+
+rg_status rg_recover_sweep(const rg_recover *f, const rg_ir_node *gone, const int32_t *values,
+                           int32_t n)
+{
+  const rg_recover from = { f->g, f->m, gone }; /* the end itself may have moved */
+
+  for (int32_t i = 0; i < n; i++) {
+    if (values[i] != RG_IR_NONE && !rg_ir_value_at(f->g, values[i])->removed) {
+      RG_TRY(sweep(&from, values[i], PIECES));
+    }
+  }
+  return RG_OK;
+}
+
+/* A node over x in the place of the end, whose node goes, with the pieces that nobody reads. */
 rg_status rg_recover_put(const rg_recover *f, int32_t number, int32_t op, const int32_t *in,
                          int32_t n, const void *args)
 {
   const rg_ir_node old = *rg_ir_node_at(f->g, number);
   const int32_t y = rg_ir_outputs(f->g, &old)[0];
   const int32_t storage = rg_ir_value_at(f->g, y)->storage;
+  const int32_t pieces[2] = { rg_recover_in(f, &old, 0), rg_recover_in(f, &old, 1) };
   int32_t node;
 
   RG_TRY(rg_graph_insert(f->g, number, 0, op, in, n, args, &node));
@@ -273,7 +312,8 @@ rg_status rg_recover_put(const rg_recover *f, int32_t number, int32_t op, const 
   made->line = old.line;
   rg_ir_value_at(f->g, result)->storage = storage;
   RG_TRY(rg_ir_replace(f->g, y, result));
-  return rg_ir_remove(f->g, number);
+  RG_TRY(rg_ir_remove(f->g, number));
+  return rg_recover_sweep(f, &old, pieces, 2);
 }
 
 /* w or b behind a norm that was recovered: input `slot` of it. */
@@ -326,6 +366,9 @@ static rg_status visit(rg_recover *f, int32_t number)
   bool found = false;
 
   RG_TRY(rg_recover_attention(f, number, &found));
+  if (!found) {
+    RG_TRY(rg_recover_batch_norm(f, number, &found));
+  }
   if (found) {
     return RG_OK;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Compounds out of their pieces: what recover.c and recover_attention.c share.
+** Compounds out of their pieces: what recover.c, recover_attention.c and recover_batch_norm.c share.
 */
 #ifndef RIDGE_GRAPH_PASS_RECOVER_H
 #define RIDGE_GRAPH_PASS_RECOVER_H
@@ -29,7 +29,15 @@ bool rg_recover_two(const rg_recover *f, const rg_ir_node *node, int32_t op);
 rg_status rg_recover_put(const rg_recover *f, int32_t number, int32_t op, const int32_t *in,
                          int32_t n, const void *args) RG_CHECK;
 
+/* Take away what made n values, a node's that is gone, and what that alone read, where nobody reads
+** it any more: passes behind this one leave alone what several read. */
+rg_status rg_recover_sweep(const rg_recover *f, const rg_ir_node *gone, const int32_t *values,
+                           int32_t n) RG_CHECK;
+
 /* Attention in the place of a node, where it is one.  found: out. */
 rg_status rg_recover_attention(const rg_recover *f, int32_t number, bool *found) RG_CHECK;
+
+/* Batch normalisation in evaluation, likewise; a weight or a bias behind one becomes part of it. */
+rg_status rg_recover_batch_norm(const rg_recover *f, int32_t number, bool *found) RG_CHECK;
 
 #endif
