@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- recover: layer normalisation and GELU out of their pieces, in the ways they are written.
+-- recover: layer normalisation, GELU and batch normalisation out of their pieces, in the ways they
+-- are written.
 local ridge = require 'ridge'
 
 local PASSES = { 'recover', 'dead_code_elimination' }
@@ -97,5 +98,129 @@ describe('recover', function()
       return b * e * 0.5
     end, x)
     assert.is_nil(ops(g:optimize(PASSES):check()):find 'gelu')
+  end)
+end)
+
+describe('recover of batch norms', function()
+  local nn = ridge.nn
+  local NORM = 'batch_norm view sub add rsqrt view mul view mul view add'
+  local bn, shape
+
+  -- A norm of six channels that has seen something, and its numbers beside an image.
+  before_each(function()
+    bn, shape = nn.BatchNorm(6):eval(), { 1, 6, 1, 1 }
+    for name, x in pairs(bn:state()) do
+      x:detach():copy_(ridge.rand(6) + (name:find 'var' and 0.5 or -0.3))
+    end
+  end)
+  local function along(name) return bn[name]:reshape(unpack(shape)) end
+  local function centred(a) return a - along 'running_mean' end
+  local function var() return along 'running_var' + 1e-3 end
+  local function whole(a) return centred(a) / var():sqrt() * along 'weight' + along 'bias' end
+
+  it('finds them however they are written', function()
+    for i, f in ipairs { whole,
+      function(a) return along 'bias' + along 'weight' * (var():rsqrt() * centred(a)) end,
+      function(a)
+        local scale = bn.weight * (bn.running_var + 1e-3):rsqrt()
+        return centred(a) * scale:reshape(6, 1, 1) + along 'bias'
+      end,
+      function(a) return centred(a) * (along 'weight' / var():sqrt()) + along 'bias' end,
+      function(a) return centred(a) * (1 / var():sqrt()) * along 'weight' + along 'bias' end,
+      function(a) return along 'bias' + centred(a) * (var():sqrt():reciprocal() * along 'weight') end,
+    } do
+      local ran, h = recovered(f, ridge.randn(2, 6, 4, 4))
+      assert.equal(NORM, ran, i)
+      assert.is_true(math.abs(h:nodes()[1].args.eps - 1e-3) < 1e-12)
+      assert.is_true(ridge.graph.parse(tostring(h)):same(h))
+    end
+    assert.equal('batch_norm view sub add rsqrt view mul', (recovered(function(a)
+      return centred(a) / var():sqrt()
+    end, ridge.randn(2, 6, 4, 4))))
+    shape = { 6 } -- of rows
+    assert.equal(NORM, (recovered(whole, ridge.randn(5, 6))))
+    shape = { 6, 1 } -- and between other axes
+    assert.equal(NORM, (recovered(whole, ridge.randn(2, 3, 6, 5))))
+  end)
+
+  it('is folded, and reads parameters anew', function()
+    local conv = nn.Conv2d(3, 6, 3, { bias = false })
+    local x = ridge.randn(2, 3, 6, 6)
+    local function f(a) return whole(conv(a)):relu() end
+    local h = ridge.inference(function() return ridge.graph(f, x) end):optimize 'aggressive'
+    local plan = h:check():plan()
+    local n = 0
+    for _, node in ipairs(h:nodes()) do
+      assert.is_nil(node.op:match '^batch_norm', tostring(h))
+      n = n + (node.op == 'conv2d' and 1 or 0)
+    end
+    assert.equal(1, n)
+    for _, name in ipairs { 'weight', 'bias', 'running_mean', 'running_var', 'weight' } do
+      local want = ridge.inference(f, x)
+      local off = (plan:run() - want):abs():max():item() / want:abs():max():item()
+      assert.is_true(off < 1e-5, ('%s: off by %g'):format(name, off))
+      bn[name]:detach():mul_(1.5)
+    end
+  end)
+
+  it('leaves what only looks like them, each condition once', function()
+    local x, other = ridge.randn(2, 6, 4, 4), ridge.randn(2, 6, 4, 4)
+    for i, f in ipairs {
+      function(a) return (a - a:mean({ 1, 3, 4 }, true)) / var():rsqrt() end,
+      function(a) return (a + along 'running_mean') / var():sqrt() end,
+      function(a) return var():sqrt() / centred(a) end,
+      function(a) return (along 'running_mean' - a) / var():sqrt() end,
+      function(a) return centred(a) / (bn.running_var + 1e-3):sqrt():reshape(6, 1, 1):exp() end,
+      function(a) return centred(a) / (along 'running_var' * 2):sqrt() end,
+      function(a) return centred(a) * var():sqrt() end,
+      function(a) return centred(a) * (2 / var():sqrt()) end,
+      function(a) return centred(a) / (other:square() + 1e-3):sqrt() end, -- of no channel
+      function(a) return (a - other) / var():sqrt() end,
+      function(a) -- two axes
+        return centred(a) / (ridge.ones(4) + 1e-3):sqrt()
+      end,
+    } do
+      local ran = ops(ridge.graph(f, x):optimize(PASSES):check())
+      assert.is_nil(ran:find 'batch_norm', i .. ': ' .. ran)
+    end
+    -- weight and bias that are none: of another axis, as large as x, read by others, given twice
+    local function n_views(f) return select(2, string.gsub((recovered(f, x)), 'view', '')) end
+    local function norm(a) return centred(a) / var():sqrt() end
+    local w = ridge.rand(4)
+    assert.equal(2, n_views(function(a) return norm(a) * w end))
+    assert.equal(2, n_views(function(a) return norm(a) + other end))
+    assert.equal(3, n_views(function(a) return (norm(a) + along 'bias') * along 'weight' end))
+    local y, z = ridge.graph(function(a)
+      local b = norm(a)
+      return b, b * along 'weight'
+    end, x):optimize(PASSES):check():plan():run()
+    assert.is_true((y * along 'weight' - z):abs():max():item() == 0)
+  end)
+
+  it('leaves what is written to behind its pieces', function()
+    local x = ridge.randn(2, 6, 4, 4)
+    for _, late in ipairs { 'running_mean', 'running_var' } do
+      local held = ridge.ones(1, 6, 1, 1)
+      local g = ridge.graph(function(a)
+        local mean = late == 'running_mean' and held or along 'running_mean'
+        local v = late == 'running_var' and held or along 'running_var'
+        local d, s = a - mean, (v + 1e-3):sqrt()
+        held:add_(1)
+        return d / s
+      end, x):optimize(PASSES):check()
+      assert.is_nil(ops(g):find 'batch_norm', late)
+    end
+  end)
+
+  it('takes away pieces that would keep a product from its activation', function()
+    local layer = nn.Linear(6, 6)
+    local h = ridge.inference(function()
+      return ridge.graph(function(a)
+        local y = layer(a)
+        return y * ((y / math.sqrt(2)):erf() + 1) * 0.5
+      end, ridge.randn(4, 6))
+    end):optimize { 'recover', 'epilogue_fusion' }:check()
+    assert.equal('linear', ops(h))
+    assert.equal('gelu', h:nodes()[1].args.act)
   end)
 end)
