@@ -18,14 +18,16 @@ typedef struct rg_slot {
   int64_t offset;   /* -1: it is never given back, and is no part of the layout */
   int32_t from;     /* when it was asked for and given back, counted in requests and returns */
   int32_t to;       /* 0: not yet */
+  int64_t best;     /* its offset in the best order so far */
   const void *data; /* while requests are recorded */
-  bool used;        /* while it is obeyed */
+  int32_t open;     /* of element k: which block is the k-th of those in use */
 } rg_slot;
 
 typedef struct rg_slots {
   rg_slot *at;
   int32_t n;
   int32_t room;
+  int32_t n_open; /* blocks in use: at[0 .. n_open - 1].open */
   int32_t now;
   int32_t next;   /* of the requests that come */
   int64_t total;  /* bytes */

@@ -109,6 +109,63 @@ static void test_reuse(void)
   rg_slots_end(&s);
 }
 
+/* A long chain, each block gone once the next one is made, beside one that lives all along. */
+static void test_chain(void)
+{
+  enum { N = 200000 };
+  static char ids[N + 1];
+  rg_slots s = { 0 };
+  int32_t wrong = 0;
+
+  rg_slots_took(&s, &ids[N], 640);
+  for (int32_t i = 0; i < N; i++) {
+    rg_slots_took(&s, &ids[i], 64 * (1 + i % 3));
+    if (i > 0) {
+      rg_slots_gave(&s, &ids[i - 1]);
+    }
+  }
+  rg_slots_gave(&s, &ids[N - 1]);
+  rg_slots_gave(&s, &ids[N]);
+  lay_out(&s);
+  ok(!s.failed, "two hundred thousand blocks of which two live at a time are laid out");
+  is_int(s.live, 640 + 64 * 5, "what lives at one time");
+  is_int(s.total, 640 + 64 * 6, "and where it lies");
+  for (int32_t i = 1; i < s.n; i++) {
+    wrong += meet(&s.at[0], &s.at[i]) + (i > 1 && meet(&s.at[i - 1], &s.at[i]));
+  }
+  is_int(wrong, 0, "neighbours lie apart");
+  rg_slots_end(&s);
+}
+
+/* Many that live at the same time are held against all: the other way to the same places. */
+static void test_crowd(void)
+{
+  enum { N = 399 };
+  static char ids[N];
+  rg_slots s = { 0 };
+  int64_t bytes = 0;
+
+  for (int32_t i = 0; i < N; i++) {
+    const int64_t size = 64 * (1 + below(40));
+
+    bytes += size;
+    rg_slots_took(&s, &ids[i], size);
+  }
+  for (int32_t i = 0; i < N; i++) { /* each gives room to another of its size */
+    const int64_t size = s.at[i].bytes;
+
+    rg_slots_gave(&s, &ids[i]);
+    rg_slots_took(&s, &ids[i], size);
+  }
+  for (int32_t i = 0; i < N; i++) {
+    rg_slots_gave(&s, &ids[i]);
+  }
+  lay_out(&s);
+  is_int(n_meeting(&s), 0, "a crowd lies apart");
+  is_int(s.total, bytes, "in no more than lives at one time");
+  rg_slots_end(&s);
+}
+
 /* What is never given back has a place where it would cost much beside, else a block of its own. */
 static void test_kept(void)
 {
@@ -169,6 +226,8 @@ int main(void)
 {
   test_random();
   test_reuse();
+  test_chain();
+  test_crowd();
   test_kept();
   test_obeying();
   return done();
