@@ -203,9 +203,41 @@ static bool add_lists(rg_text *r)
   return true;
 }
 
+/* "graph of 3 nodes, 2 outputs": one output where none are counted. */
+static bool read_head(rg_text *r, int64_t *n_nodes, int64_t *n_outputs)
+{
+  *n_outputs = 1;
+  if (!rg_text_take_word(r, "graph") || !rg_text_take_word(r, "of") ||
+      !rg_json_whole(&r->j, 0, INT32_MAX, n_nodes) ||
+      !rg_text_take_word(r, *n_nodes == 1 ? "node" : "nodes")) {
+    return false;
+  }
+  if (rg_text_next(r, ',') && (!rg_json_whole(&r->j, 0, INT32_MAX, n_outputs) ||
+                               !rg_text_take_word(r, *n_outputs == 1 ? "output" : "outputs"))) {
+    return false;
+  }
+  return rg_text_end_line(r);
+}
+
+/* Is all there that the head counts, and the last line whole? */
+static bool check_whole(rg_text *r, int64_t n_nodes, int64_t n_outputs, bool ended)
+{
+  if (r->n_nodes != n_nodes) {
+    return rg_json_wrong(&r->j, "the text has %d nodes, and says that it has %lld", r->n_nodes,
+                         (long long)n_nodes);
+  }
+  if (rg_ir_n_outputs(r->g) != n_outputs) {
+    return rg_json_wrong(&r->j, "the text has %d outputs, and says that it has %lld",
+                         rg_ir_n_outputs(r->g), (long long)n_outputs);
+  }
+  return ended || rg_json_wrong(&r->j, "the text ends inside of a line, and may be cut off there");
+}
+
 static void read_graph(rg_text *r, const char *text, const char *end)
 {
+  const bool ended = text < end && end[-1] == '\n';
   int64_t n_nodes = 0;
+  int64_t n_outputs = 1;
   bool first = true;
 
   while (text < end && r->j.status == RG_OK) {
@@ -217,20 +249,15 @@ static void read_graph(rg_text *r, const char *text, const char *end)
     r->j.end = stop;
     r->j.line++;
     if (first) {
-      (void)(rg_text_take_word(r, "graph") && rg_text_take_word(r, "of") &&
-             rg_json_whole(&r->j, 0, INT32_MAX, &n_nodes) &&
-             (rg_text_take_word(r, n_nodes == 1 ? "node" : "nodes")) && rg_text_end_line(r));
+      (void)read_head(r, &n_nodes, &n_outputs);
       first = false;
     } else {
       (void)read_line(r);
     }
     text = stop < end ? stop + 1 : end;
   }
-  if (r->j.status == RG_OK && end_bodies(r, 0) && r->n_nodes != n_nodes) {
-    (void)rg_json_wrong(&r->j, "the text has %d nodes, and says that it has %lld", r->n_nodes,
-                        (long long)n_nodes);
-  }
-  (void)(r->j.status == RG_OK && add_lists(r));
+  (void)(r->j.status == RG_OK && end_bodies(r, 0) &&
+         check_whole(r, n_nodes, n_outputs, ended) && add_lists(r));
 }
 
 rg_status rg_text_load(const char *text, int64_t n, rg_graph *g)

@@ -521,17 +521,21 @@ rg_status rg_graph_print(rg_graph *graph, const char **out)
   RG_TRY(rg_ir_order(graph, &p.order, &p.body, &p.n));
   p.met = rg_host_zeroed((size_t)rg_ir_n_storages(graph) * sizeof(*p.met));
   p.o.failed = p.met == NULL;
-  rg_ir_put(&p.o, "graph of %d node%s\n", p.n, p.n == 1 ? "" : "s");
+  rg_ir_put(&p.o, "graph of %d node%s", p.n, p.n == 1 ? "" : "s");
+  if (rg_ir_n_outputs(graph) != 1) {
+    rg_ir_put(&p.o, ", %d outputs", rg_ir_n_outputs(graph));
+  }
+  rg_ir_put_text(&p.o, "\n");
   if (!p.o.failed) {
     put_begins(&p);
   }
   for (int32_t i = 0; i < p.n && !p.o.failed; i++) {
     put_node(&p, rg_ir_node_at(graph, p.order[i]), p.body[i] > 0);
   }
-  put_ends(&p.o, graph);
   if (!p.o.failed) {
     put_lists(&p);
   }
+  put_ends(&p.o, graph); /* last, and counted: a text that was cut off says so */
   rg_host_free(p.met);
   return rg_ir_show(graph, &p.o, out);
 }

@@ -12,7 +12,7 @@ local symbolic = require 'ridge.graph_sizes'
 
 local M = {}
 
-local HEAD = '^graph of (%d+ nodes?), ([%a_][%w_]*) = (%d+)\n'
+local HEAD = '^(graph of [^\n]-), ([%a_][%w_]*) = (%d+)\n'
 
 -- The text of a graph whose comments stand at no column, which depends on sizes.
 local function narrow(text)
@@ -37,7 +37,7 @@ function M.print(graph, print)
     if texts[i]:find '<' then return print(graph) end -- a name: no reader could tell them apart
   end
   local text = symbolic.text(symbolic.join(texts, sizes.name), sizes.name)
-  return (text:gsub('^(graph of %d+ nodes?)', ('%%1, %s = %d'):format(sizes.name, sizes.value)))
+  return (text:gsub('^(graph of [^\n]*)', ('%%1, %s = %d'):format(sizes.name, sizes.value)))
 end
 
 -- A function of the size at n; nil: it is none.
@@ -58,8 +58,8 @@ end
 
 -- A graph for every size out of the text of one.
 local function with_sizes(text, parse)
-  local nodes, name, value = text:match(HEAD)
-  local body = text:gsub(HEAD, ('graph of %s\n'):format(nodes))
+  local _, name, value = text:match(HEAD)
+  local body = text:gsub(HEAD, '%1\n')
   local jsons = {}
   for i, n in ipairs(symbolic.AT) do jsons[i] = parse(text_at(body, name, n)):json() end
   local graph = parse(text_at(body, name, tonumber(value)))

@@ -122,7 +122,7 @@ describe('the text of a graph', function()
     local function f(a) return net(a):reshape(-1), ridge.concat({ a, a }, 1) end
     local g = ridge.graph(f, ridge.ones(4, 3), { sizes = { { 'N', 3 } } })
     local text = tostring(g)
-    assert.truthy(text:find('^graph of %d+ nodes, N = 4\n'), text)
+    assert.truthy(text:find('^graph of %d+ nodes, 2 outputs, N = 4\n'), text)
     assert.truthy(text:find('f32[<N>,3]', 1, true), text)
     assert.truthy(text:find('f32[<4*N>]', 1, true), text)
     local back = there_and_back(g, 'sizes')
@@ -174,6 +174,36 @@ describe('the text of a graph', function()
         assert.truthy(tostring(err):find('line ' .. case[3], 1, true), tostring(err))
       end
     end
+  end)
+
+  it('is refused wherever it is cut off', function()
+    local function outputs(n)
+      return function(a)
+        local b, c = a:relu(), a:sum()
+        if n == 0 then a:mul_(2) end
+        return n == 2 and b or n == 1 and c or nil, n == 2 and c or nil
+      end
+    end
+    for n = 0, 2 do
+      local text = tostring(ridge.graph(outputs(n), ridge.ones(2)))
+      assert.is_true(ridge.graph.parse(text):check() ~= false)
+      for length = 0, #text - 1 do
+        local ok, err = pcall(ridge.graph.parse, text:sub(1, length))
+        assert.is_false(ok, text:sub(1, length))
+        assert.equal('EFORMAT', err.code)
+      end
+    end
+    local sized = tostring(ridge.graph(outputs(2), ridge.ones(2, 3), { sizes = { { 'N', 3 } } }))
+    for length = 0, #sized - 1 do
+      assert.is_false(pcall(ridge.graph.parse, sized:sub(1, length)), sized:sub(1, length))
+    end
+    local plain = 'graph of 0 nodes%s\n  %%0: f32[2]  input x\n  return %%0\n'
+    ridge.graph.parse(plain:format(''))
+    ridge.graph.parse(plain:format(', 1 output'))
+    local ok, err = pcall(ridge.graph.parse, plain:format ', 2 outputs')
+    assert.is_false(ok)
+    assert.equal('graph: line 3, column 12: the text has 1 outputs, and says that it has 2',
+      err.message)
   end)
 
   it('holds together, or is refused, with any byte changed, left out or doubled', function()
