@@ -279,7 +279,7 @@ static void test_comments(void)
   rg_graph_modes modes = *rg_ir_modes_of(g, node->modes);
 
   is_text(g,
-          "graph of 2 nodes\n"
+          "graph of 2 nodes, 0 outputs\n"
           "  %0: f32[2,3]                                      input\n"
           "  %1: f32[2,3] = mul(%0) {scalar=1, value=0.5}\n"
           "  %2: f32[2,3] = relu(%1)                           ; writes %1\n",
@@ -299,7 +299,7 @@ static void test_comments(void)
   must(rg_ir_graph_output(
       g, &(rg_ir_output){ .value = y, .kind = RG_OUTPUT_KEPT, .line = text_in(g, "a.lua:3") }));
   is_text(g,
-          "graph of 2 nodes\n"
+          "graph of 2 nodes, 3 outputs\n"
           "  %0: f32[2,3]                                      input\n"
           "  %1: f32[2,3] = mul(%0) {scalar=1, value=0.5}\n"
           "  %2: f32[2,3] = relu(%1)                           ; writes %1  autocast bf16  "
@@ -345,7 +345,7 @@ static void test_modes(void)
     *(int32_t *)(void *)((char *)&modes + each[i].offset) = each[i].value;
     must(rg_ir_modes_add(g, &modes, &node->modes));
     (void)snprintf(want, sizeof(want),
-                   "graph of 1 node\n"
+                   "graph of 1 node, 0 outputs\n"
                    "  %%0: f32[2,3]                                      input x\n"
                    "  %%1: f32[2,3] = relu(%%0)%s%s\n",
                    each[i].want != NULL ? "                           ; " : "",
