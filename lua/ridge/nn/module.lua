@@ -282,9 +282,10 @@ end
 --- two factors of low rank, a rounding. What it is computed from is what is trained, saved and
 --- converted: one tensor under the parameter's name, several as name_1, name_2.
 ---@param name string
----@param given table {forward = function(original, ...), right_inverse = function(tensor)}; the
----  second gives the originals of a tensor, and where it is left out the tensor itself is the
----  original, and none can be assigned later
+---@param given table {forward = function(original, ...), right_inverse = function(tensor),
+---  buffers = {mask = Tensor}}; right_inverse gives the originals of a tensor, and where it is left
+---  out the tensor itself is the original, and none can be assigned later. Buffers are saved, moved
+---  and copied with the module, as weight_mask; forward gets them in a table behind the originals
 ---@return table self
 -- >> local layer, keep = ridge.nn.Linear(3, 2), ridge.tensor({ { 1, 0, 1 }, { 0, 1, 1 } })
 -- >> layer:parametrize('weight', { forward = function(w) return w * keep end })

@@ -136,9 +136,14 @@ end
 
 -- What a parametrisation gives for its parameter now.
 local function computed(self, way)
-  local originals = {}
-  for i, name in ipairs(way.names) do originals[i] = M.entry(self, name).tensor end
-  return way.forward(unpack(originals))
+  local given = {}
+  for i, name in ipairs(way.names) do given[i] = M.entry(self, name).tensor end
+  if way.buffers then
+    local held = {}
+    for short, name in pairs(way.buffers) do held[short] = M.entry(self, name).tensor end
+    given[#given + 1] = held
+  end
+  return way.forward(unpack(given))
 end
 
 --- A field that the module itself has not: of its class, a parameter, a child by its place from the
@@ -301,10 +306,47 @@ local function check_original(self, p, i, n, tensor, what)
   end
 end
 
+-- Buffers that a parametrisation reads, by their names in the module; nothing changes here.
+local function buffer_names(self, name, given, what)
+  if given == nil then return nil end
+  if type(given) ~= 'table' then
+    blame.raise(('%s: buffers are tensors by name, got %s'):format(what, blame.show(given)), 'EARG')
+  end
+  local names = {}
+  for short, tensor in pairs(given) do
+    local own = ('%s_%s'):format(name, tostring(short))
+    if type(short) ~= 'string' or not own:match '^[%a_][%w_]*$' then
+      blame.raise(('%s: a buffer has a name such as mask, got %s'):format(what,
+        blame.show(short)), 'EARG')
+    end
+    ref.need(tensor, ('%s: buffer %s'):format(what, short))
+    need_apart(tensor, ('%s: buffer %s'):format(what, short))
+    if self[own] ~= nil then
+      blame.raise(('%s: buffer %s is kept as %s, and %s has such a field'):format(what, short, own,
+        kind_of(self)), 'EARG')
+    end
+    names[short] = own
+  end
+  return names
+end
+
+-- The originals of a parameter: of right_inverse where there is one, else the tensor itself.
+local function originals_of(self, p, given, what)
+  if not given.right_inverse then return { p.tensor } end
+  local originals, n = inverses(given.right_inverse, p.tensor)
+  if n == 0 then blame.raise(what .. ': right_inverse gives nothing', 'EARG') end
+  for i = 1, n do
+    ref.need(originals[i], what .. ': right_inverse')
+    originals[i] = leaf(originals[i])
+    check_original(self, p, i, n, originals[i], what)
+  end
+  return originals
+end
+
 --- Compute a parameter from others in each pass: a mask, two factors of low rank, a rounding.
 ---@param self table module
 ---@param name string
----@param given table {forward =, right_inverse =}
+---@param given table {forward =, right_inverse =, buffers =}
 ---@return table self
 function M.parametrize(self, name, given)
   local what = kind_of(self) .. ':parametrize'
@@ -318,22 +360,18 @@ function M.parametrize(self, name, given)
     blame.raise(what .. ': {forward = function, right_inverse = function or nil} is expected, got '
       .. blame.show(given), 'EARG')
   end
-  local before, originals = p.tensor, { p.tensor }
-  if given.right_inverse then
-    local n
-    originals, n = inverses(given.right_inverse, before)
-    if n == 0 then blame.raise(what .. ': right_inverse gives nothing', 'EARG') end
-    for i = 1, n do
-      ref.need(originals[i], what .. ': right_inverse')
-      originals[i] = leaf(originals[i])
-      check_original(self, p, i, n, originals[i], what)
-    end
-  end
-  check(self, 'what forward gives for ' .. name,
-    in_no_grad(function() return given.forward(unpack(originals)) end), before)
+  local originals = originals_of(self, p, given, what)
+  local buffers = buffer_names(self, name, given.buffers, what)
+  check(self, 'what forward gives for ' .. name, in_no_grad(function()
+    local args = { unpack(originals) }
+    args[#args + 1] = given.buffers
+    return given.forward(unpack(args))
+  end), p.tensor)
   if self.apart then self:apart() end
+  for short, own in pairs(buffers or {}) do M.add(self, own, given.buffers[short], false) end
   self._parametrizations = self._parametrizations or {}
-  local way = { forward = given.forward, right_inverse = given.right_inverse, names = { name } }
+  local way = { forward = given.forward, right_inverse = given.right_inverse, names = { name },
+    buffers = buffers }
   self._parametrizations[name] = way
   way.names = enter_originals(self, name, originals)
   mode.replaced = mode.replaced + 1
@@ -359,6 +397,10 @@ function M.remove_parametrization(self, name)
     self._tensors[each] = nil
   end
   table.insert(self.params, at, p)
+  for _, own in pairs(way.buffers or {}) do
+    table.remove(self.params, select(2, M.entry(self, own)))
+    self._tensors[own] = nil
+  end
   self._parametrizations[name] = nil
   hold(self, p, tensor, first.tensor)
   mode.replaced = mode.replaced + 1

@@ -267,6 +267,9 @@ M.FUNCTIONS = {
     .. 'y_scale = 0.5 }',
   ['ridge.scaled_pool2d'] = 'I(100, a, b, 6, 7):to "u8", one { 1, 2, 3 }, { average = often(50) }',
   ['ridge.quantize_rows'] = 'F(a, b)',
+  ['ridge.prune.magnitude'] = 'net(a, b), { sparsity = 0.4, scope = "layer", method = '
+    .. 'one { "l1", "l2", "random" }, pattern = one { "element", "block" } }',
+  ['ridge.prune.analyze'] = 'net(a, b)',
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
   ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, bits = one { 2, 3, 4, 6, 8 }, '
     .. 'minimum = often(50), method = one { "rtn", "mse" } }',

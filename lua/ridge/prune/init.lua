@@ -1,0 +1,9 @@
+-- SPDX-License-Identifier: MIT
+--- Nets with fewer weights: masks that stay, smaller layers, and what each gains and costs.
+
+local late = require 'ridge.late'
+
+return late.namespace({}, {
+  magnitude = { 'ridge.prune.magnitude', 'magnitude' },
+  analyze = { 'ridge.prune.analyze', 'analyze' },
+}, 'prune')

@@ -1,0 +1,89 @@
+-- SPDX-License-Identifier: MIT
+--- Masks as parametrisations: a weight is read as itself where its mask is true and as 0 elsewhere,
+--- whatever an optimizer, an average or a checkpoint made of the tensor behind it.
+---
+--- The mask chooses and does not multiply: nan times 0 is nan, -1 times 0 is -0, and a gradient
+--- that is infinite would come through.
+
+local ffi = require 'ffi'
+local in_no_grad = require('ridge.tensor.grad').no_grad
+local nets = require 'ridge.quant.nets'
+local parameter = require 'ridge.nn.parameter'
+local where = require('ridge.tensor.choose').where
+
+local M = {}
+
+local function masked(w, held) return where(held.mask, w, 0) end
+
+--- The mask of a parameter, or nil where it has none.
+---@param module table
+---@param name string
+---@return Tensor|nil bool
+function M.of(module, name)
+  local way = module._parametrizations and module._parametrizations[name]
+  if not way or way.forward ~= masked then return nil end
+  return parameter.entry(module, way.buffers.mask).tensor
+end
+
+--- Is a parameter computed by something else than a mask?
+---@param module table
+---@param name string
+---@return boolean
+function M.is_other(module, name)
+  local way = module._parametrizations and module._parametrizations[name]
+  return way ~= nil and way.forward ~= masked
+end
+
+local function key_of(tensor) return tonumber(ffi.cast('intptr_t', tensor._t)) end
+
+--- Who holds which tensor in a net: what is tied has several places.
+---@param net table
+---@return table places list of {module, name} by a tensor's key
+---@return function key of a tensor
+function M.places(net)
+  local places = {}
+  nets.each(net, function(module)
+    for _, p in ipairs(module.params) do
+      local key = key_of(p.tensor)
+      places[key] = places[key] or {}
+      table.insert(places[key], { module = module, name = p.name })
+    end
+  end)
+  return places, key_of
+end
+
+-- What stands behind the mask is 0 there as well: a file of it compresses, and no one who reads the
+-- tensor itself sees a weight that is none.
+local function write(tensor, mask)
+  in_no_grad(function() tensor:copy_(where(mask, tensor:detach(), 0)) end)
+end
+
+--- Let a parameter be 0 where a mask is false, in all places that hold it. One that has a mask gets
+--- the new one instead.
+---@param list table[] {module, name}: the places of one tensor
+---@param mask Tensor bool, of the parameter's shape
+function M.set(list, mask)
+  mask = mask:contiguous()
+  write(parameter.entry(list[1].module, list[1].name).tensor, mask)
+  for _, place in ipairs(list) do
+    local held = M.of(place.module, place.name)
+    if held then
+      in_no_grad(function() held:copy_(mask) end)
+    else
+      place.module:parametrize(place.name, { forward = masked, buffers = { mask = mask } })
+    end
+  end
+end
+
+--- Let masked parameters be plain ones that are 0 there now; what trains them moves the zeros.
+---@param net table
+function M.bake(net)
+  nets.each(net, function(module)
+    for i = #module.params, 1, -1 do
+      local p = module.params[i]
+      if p and M.of(module, p.name) then module:remove_parametrization(p.name) end
+    end
+  end)
+end
+
+return M
