@@ -5,5 +5,7 @@ local late = require 'ridge.late'
 
 return late.namespace({}, {
   magnitude = { 'ridge.prune.magnitude', 'magnitude' },
+  Scheduler = { 'ridge.prune.scheduler', 'Scheduler' },
+  iterative = { 'ridge.prune.iterative', 'iterative' },
   analyze = { 'ridge.prune.analyze', 'analyze' },
 }, 'prune')

@@ -75,6 +75,18 @@ function M.set(list, mask)
   end
 end
 
+--- Let what stands behind masks be 0 there as well, where training moved it: an optimizer with
+--- moments of before does.
+---@param net table
+function M.settle(net)
+  nets.each(net, function(module)
+    for _, p in ipairs(module.params) do
+      local held = M.of(module, p.name)
+      if held then write(p.tensor, held) end
+    end
+  end)
+end
+
 --- Let masked parameters be plain ones that are 0 there now; what trains them moves the zeros.
 ---@param net table
 function M.bake(net)

@@ -269,6 +269,10 @@ M.FUNCTIONS = {
   ['ridge.quantize_rows'] = 'F(a, b)',
   ['ridge.prune.magnitude'] = 'net(a, b), { sparsity = 0.4, scope = "layer", method = '
     .. 'one { "l1", "l2", "random" }, pattern = one { "element", "block" } }',
+  ['ridge.prune.Scheduler'] = '{ target = 0.5, steps = a, shape = one { "linear", "cubic", '
+    .. '"exponential" } }',
+  ['ridge.prune.iterative'] = 'net(a, b), { scope = "layer", schedule = ridge.prune.Scheduler { '
+    .. 'target = 0.4, steps = 2 }, train = function() end }',
   ['ridge.prune.analyze'] = 'net(a, b)',
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
   ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, bits = one { 2, 3, 4, 6, 8 }, '
