@@ -7,5 +7,7 @@ return late.namespace({}, {
   magnitude = { 'ridge.prune.magnitude', 'magnitude' },
   Scheduler = { 'ridge.prune.scheduler', 'Scheduler' },
   iterative = { 'ridge.prune.iterative', 'iterative' },
+  importance = { 'ridge.prune.importance', 'importance' },
+  shrink = { 'ridge.prune.shrink', 'shrink' },
   analyze = { 'ridge.prune.analyze', 'analyze' },
 }, 'prune')

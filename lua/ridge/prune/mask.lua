@@ -63,7 +63,7 @@ end
 ---@param list table[] {module, name}: the places of one tensor
 ---@param mask Tensor bool, of the parameter's shape
 function M.set(list, mask)
-  mask = mask:contiguous()
+  mask = mask:clone() -- a part of a larger one would hold that
   write(parameter.entry(list[1].module, list[1].name).tensor, mask)
   for _, place in ipairs(list) do
     local held = M.of(place.module, place.name)

@@ -9,7 +9,7 @@ local options = require 'ridge.options'
 local Scheduler = class 'prune.Scheduler'
 
 local SPEC = {
-  target = { 'number', required = true, nan = true, doc = 'the share that is 0 behind the last step' },
+  target = { 'number', required = true, nan = true, doc = 'the share that is 0 at the end' },
   steps = { 'integer', default = 5, min = 1, max = 1e6, doc = 'how often more is pruned' },
   shape = { 'string', default = 'cubic', choices = { 'linear', 'cubic', 'exponential' },
     doc = 'how the share grows' },

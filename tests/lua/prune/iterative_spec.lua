@@ -70,7 +70,8 @@ describe('prune.Scheduler', function()
     end
     assert.truthy(failure(ridge.prune.Scheduler, { target = 0.5, start = 0.5 })
       :find('less than the target', 1, true))
-    assert.truthy(failure(ridge.prune.Scheduler, { target = 0.5, steps = 0 }):find('steps', 1, true))
+    assert.truthy(failure(ridge.prune.Scheduler, { target = 0.5, steps = 0 })
+      :find('steps', 1, true))
     local s = ridge.prune.Scheduler { target = 0.5 }
     assert.truthy(failure(s.at, s, 1.5):find('whole number', 1, true))
   end)
