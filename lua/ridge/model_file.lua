@@ -8,6 +8,7 @@ local canonical = require 'ridge.store.canonical'
 local class = require 'ridge.class'
 local file = require 'ridge.train.file'
 local in_no_grad = require('ridge.tensor.grad').no_grad
+local mask = require 'ridge.prune.mask'
 local mode = require 'ridge.tensor.mode'
 local quant_fields = require 'ridge.quant.fields'
 local half = require 'ridge.quant.half'
@@ -18,6 +19,7 @@ local Sequential = require 'ridge.nn.sequential'
 local M = {}
 
 local NOTE, FORMAT = 'ridge.model', 1
+local MASKS = '_masks' -- a field of a file: names of parameters that are read through masks
 
 -- Fields that a module is rebuilt with by other ways.
 local MADE = { params = true, _tensors = true, children = true, _wrapped = true,
@@ -32,7 +34,8 @@ local STRUCTS = {
     one = { 'layout', 'skip_pad' } },
 }
 
-local SPACES = { nn = 'ridge.nn', quant = 'ridge.quant.layers' }
+local SPACES = { nn = 'ridge.nn', quant = 'ridge.quant.layers',
+  prune = 'ridge.prune.sparse_layer' }
 
 -- The class of a name among ridge's own, or nil.
 local function class_of(name)
@@ -103,12 +106,22 @@ local function is_kept(module, name, value)
     and rawget(module, '_quant'))
 end
 
-local function fields_of(module, number)
-  if next(module._parametrizations or {}) then
-    refuse(module, 'has parametrised parameters, which are functions: remove_parametrization makes '
-      .. 'them what they are now')
+-- The parameters that have masks: of all parametrisations these alone are no functions of yours.
+local function masked_of(module)
+  local list = {}
+  for name in pairs(module._parametrizations or {}) do
+    if not mask.of(module, name) then
+      refuse(module, 'has parametrised parameters, which are functions: remove_parametrization '
+        .. 'makes them what they are now')
+    end
+    list[#list + 1] = name
   end
-  local out = {}
+  table.sort(list)
+  return list[1] and canonical.list(list) or nil
+end
+
+local function fields_of(module, number)
+  local out = { [MASKS] = masked_of(module) }
   for name, value in next, module do
     if is_kept(module, name, value) then out[name] = value_of(value, number, module, name) end
   end
@@ -262,6 +275,16 @@ local function fill_params(path, module, record, tensors)
   end
 end
 
+local function restore_masks(path, module)
+  local names = rawget(module, MASKS)
+  rawset(module, MASKS, nil)
+  for _, name in ipairs(names == nil and {} or need(path, names, 'table', MASKS)) do
+    if not mask.restore(module, name) then
+      wrong(path, '%s has no mask for %s', getmetatable(module).__name, blame.show(name))
+    end
+  end
+end
+
 local function fill_children(path, module, record, modules)
   for i, c in ipairs(need(path, record.children, 'table', 'children')) do
     local child = modules[need(path, c, 'table', 'a child').module]
@@ -297,7 +320,10 @@ function M.load(path)
   local modules = make_all(path, list)
   in_no_grad(function()
     for i, module in ipairs(modules) do fill_fields(path, module, list[i], modules) end
-    for i, module in ipairs(modules) do fill_params(path, module, list[i], tensors) end
+    for i, module in ipairs(modules) do
+      fill_params(path, module, list[i], tensors)
+      restore_masks(path, module)
+    end
     for i = #modules, 1, -1 do fill_children(path, modules[i], list[i], modules) end
   end)
   for _, module in ipairs(modules) do

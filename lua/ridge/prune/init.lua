@@ -9,5 +9,6 @@ return late.namespace({}, {
   iterative = { 'ridge.prune.iterative', 'iterative' },
   importance = { 'ridge.prune.importance', 'importance' },
   shrink = { 'ridge.prune.shrink', 'shrink' },
+  compact = { 'ridge.prune.compact', 'compact' },
   analyze = { 'ridge.prune.analyze', 'analyze' },
 }, 'prune')

@@ -75,6 +75,26 @@ function M.set(list, mask)
   end
 end
 
+--- Let a parameter be read through the mask that lies beside it, as a file has them.
+---@param module table
+---@param name any
+---@return boolean is there such a mask?
+function M.restore(module, name)
+  if type(name) ~= 'string' or module._parametrizations and module._parametrizations[name] then
+    return false
+  end
+  local own = name .. '_mask'
+  local p, held, at = parameter.entry(module, name), parameter.entry(module, own)
+  if not p or not held or held.tensor.dtype ~= 'bool'
+    or table.concat(held.tensor:size(), ' ') ~= table.concat(p.tensor:size(), ' ') then
+    return false
+  end
+  table.remove(module.params, at)
+  module._tensors[own] = nil
+  module:parametrize(name, { forward = masked, buffers = { mask = held.tensor } })
+  return true
+end
+
 --- Let what stands behind masks be 0 there as well, where training moved it: an optimizer with
 --- moments of before does.
 ---@param net table

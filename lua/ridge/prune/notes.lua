@@ -19,6 +19,10 @@ end
 --- What was noted, or an empty table.
 ---@param net table
 ---@return table about method, pattern, why (by the names of layers)
-function M.of(net) return rawget(net, '_prune') or { why = {} } end
+function M.of(net)
+  local about = rawget(net, '_prune')
+  if type(about) ~= 'table' or type(about.why) ~= 'table' then return { why = {} } end -- of a file
+  return about
+end
 
 return M

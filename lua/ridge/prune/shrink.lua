@@ -257,8 +257,8 @@ end
 --- same units add nothing, and an error says where they differ. The net stays as it was.
 ---
 --- With `train` it is tuned; with `test` the report has its accuracy beside the controls: units
---- that are drawn instead, and the small shape trained from the start with as many epochs. They take the
---- time of tuning twice more; control = false leaves them out.
+--- that are drawn instead, and the small shape trained from the start with as many epochs. They
+--- take the time of tuning twice more; control = false leaves them out.
 ---@param net table module, in either mode
 ---@param x Tensor|table an input, or a list of inputs
 ---@param opts table|nil {share = 0.5, importance = ridge.prune.importance, skip = {'head'}, train =

@@ -40,6 +40,8 @@ local FIELDS = {
     group = one_of { 32, 64, 128 }, padding = whole(0, 127) }, tensors = { 'weight', 'scale' } },
   ['quant.MaxPool2d'] = { { rows = COUNT, columns = COUNT, bytes = kind 'table',
     options = kind 'cdata' } },
+  ['prune.SparseLinear'] = { DENSE, { format = one_of { 'rows', 'blocks' } },
+    tensors = { 'offset', 'column', 'values' } },
   ['quant.Folded'] = { { was = kind 'string', into = kind 'string' } },
 }
 
@@ -103,7 +105,8 @@ function M.wrong(module)
     return ('the %s of a %s is missing or none that it can have'):format(found, name)
   end
   if (specs or about ~= nil) and module.training then
-    return ('a %s that is quantized is in training mode'):format(name)
+    return ('a %s that is %s is in training mode'):format(name,
+      name:find '^prune' and 'sparse' or 'quantized')
   end
 end
 

@@ -276,6 +276,8 @@ M.FUNCTIONS = {
   ['ridge.prune.importance'] = 'net(a, b), { by = one { "l1", "l2", "random" } }',
   ['ridge.prune.shrink'] = 'ridge.nn.Sequential(net(a, 8), net(8, b)), F(c, a), { share = 0.5, '
     .. 'time = false }',
+  ['ridge.prune.compact'] = 'ridge.prune.magnitude(net(a, b), { sparsity = 0.4, scope = '
+    .. '"layer" }), { format = one { "dense", "rows", "blocks" } }',
   ['ridge.prune.analyze'] = 'net(a, b)',
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
   ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, bits = one { 2, 3, 4, 6, 8 }, '

@@ -1,0 +1,152 @@
+-- SPDX-License-Identifier: MIT
+-- Masked nets for running: what is sparse computes the same, stays what it is, and is chosen where
+-- it was faster.
+local faster = require 'ridge.quant.faster'
+local ridge = require 'ridge'
+local nn = ridge.nn
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return tostring(e)
+end
+
+local function apart(a, b) return (a - b):abs():max():item() end
+
+local function masked(opts)
+  ridge.seed(9)
+  local net = nn.Sequential(nn.Linear(48, 64, { activation = 'relu' }), nn.Linear(64, 10))
+  return ridge.prune.magnitude(net, opts or { sparsity = 0.8, scope = 'layer' })
+end
+
+-- Measurements whose answer one knows: ratios of each format.
+local function with_ratios(ratios, f)
+  local asked = faster.asked
+  local names = {}
+  faster.asked = function()
+    return { compare = function(_, key, _, after)
+      names[#names + 1] = key
+      local r = ratios[after.format]
+      return { ratio = r, lo = r - 0.02, hi = r + 0.02, keep = r < 1 }
+    end }
+  end
+  local ok, a, b = pcall(f)
+  faster.asked = asked
+  assert.is_true(ok, tostring(a))
+  return a, b, names
+end
+
+describe('prune.compact', function()
+  local x = ridge.randn(5, 48, { generator = ridge.generator(2) })
+
+  it('computes what the masked net does, in each format', function()
+    local m = masked()
+    local expected = ridge.inference(m, x)
+    for _, format in ipairs { 'dense', 'rows', 'blocks' } do
+      local c, report = ridge.prune.compact(m, { format = format })
+      assert.is_true(apart(ridge.inference(c, x), expected) < 1e-5, format)
+      assert.equal(format, report.layers[1].kind)
+      assert.is_nil(c:state()['1.weight_mask'])
+      assert.is_false(c.training)
+    end
+    local c = ridge.prune.compact(m, { format = 'blocks' })
+    assert.is_true(apart(c[2]:effective_weight(), m[2].weight) == 0)
+    assert.same({ 5, 10 }, c(x):size())
+    assert.same({ 5, 3, 10 }, c(ridge.randn(5, 3, 48)):size())
+    assert.equal('bf16', c[1](x:to 'bf16').dtype)
+    assert.is_true(m.training)
+    assert.equal('prune.SparseLinear', getmetatable(c:clone()[1]).__name)
+  end)
+
+  it('takes the format that is faster, and stays dense where none is shown to be', function()
+    local c, report, asked = with_ratios({ rows = 0.5, blocks = 0.8 }, function()
+      return ridge.prune.compact(masked())
+    end)
+    assert.equal('rows', c[1].format)
+    assert.equal(0.5, report.layers[1].ratio)
+    assert.equal(4, #asked)
+    c, report = with_ratios({ rows = 0.99, blocks = 1.5 }, function()
+      return ridge.prune.compact(masked())
+    end)
+    assert.equal('nn.Linear', getmetatable(c[1]).__name)
+    assert.equal('dense', report.layers[1].kind)
+    assert.truthy(report.layers[1].why:find('not shown to be faster: rows take 0.99', 1, true))
+    c, report = with_ratios({ rows = 3, blocks = 2 }, function()
+      return ridge.prune.compact(masked { pattern = '2:4' })
+    end)
+    assert.equal('infeasible', report.layers[1].kind)
+    assert.truthy(tostring(report):find('pattern 2:4 has no kernel on CPUs', 1, true))
+    assert.is_true(apart(ridge.inference(c, x), ridge.inference(masked { pattern = '2:4' }, x))
+      < 1e-5)
+  end)
+
+  it('says why layers stay dense', function()
+    local net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.Flatten(), nn.Linear(32, 4), nn.Linear(4, 4))
+    local m = ridge.prune.magnitude(net, { sparsity = 0.5, scope = 'layer', skip = { '4' } })
+    local _, report = ridge.prune.compact(m, { format = 'rows', skip = { '3' } })
+    assert.equal('nn.Conv2d has no sparse kernel', report.layers[1].why)
+    assert.equal('named in skip', report.layers[2].why)
+    assert.equal('it has no zeros', report.layers[3].why)
+    assert.truthy(failure(ridge.prune.compact, m, { skip = { '33' } }):find('no such module', 1,
+      true))
+  end)
+
+  it('counts the bytes of offsets and columns', function()
+    local m = masked()
+    local _, report = ridge.prune.compact(m, { format = 'rows' })
+    local kept = 48 * 64 - report.layers[1].zeros
+    assert.equal((kept * 8 + 65 * 4 + 64 * 4) / 2 ^ 20, report.layers[1].mb.after)
+  end)
+
+  it('is not trained, and lets no gradient through', function()
+    local c = ridge.prune.compact(masked(), { format = 'rows' })
+    assert.truthy(failure(c.train, c):find('a sparse layer is not trained', 1, true))
+    local wanted = ridge.randn(2, 48):requires_grad_()
+    assert.truthy(failure(c, wanted):find('no gradient goes through', 1, true))
+    assert.truthy(failure(c, ridge.randn(2, 47)):find('48 elements', 1, true))
+  end)
+end)
+
+describe('files of pruned nets', function()
+  local path = os.tmpname() .. '.safetensors'
+  local x = ridge.randn(3, 48, { generator = ridge.generator(3) })
+  after_each(function() os.remove(path) end)
+
+  it('keep masks, so that training goes on', function()
+    local m = masked()
+    m:save(path)
+    local c = nn.load(path)
+    assert.is_true(apart(c(x), m(x)) == 0)
+    local optimizer = ridge.optim.AdamW(c, { lr = 0.1 })
+    for _ = 1, 3 do
+      optimizer:zero_grad()
+      c(x):square():sum():backward()
+      optimizer:step()
+    end
+    assert.equal(ridge.prune.analyze(m).zeros, ridge.prune.analyze(c).zeros)
+    assert.equal(2, ridge.prune.analyze(c).masked)
+    assert.is_true(apart(c[1].weight, m[1].weight) > 0.01)
+  end)
+
+  it('keep sparse layers', function()
+    local c = ridge.prune.compact(masked(), { format = 'blocks' })
+    c:save(path)
+    local again = nn.load(path)
+    assert.is_true(apart(again(x), c(x)) == 0)
+    assert.equal('blocks', again[1].format)
+  end)
+
+  it('are refused where a mask does not fit', function()
+    local m = masked()
+    m:save(path)
+    local file = assert(io.open(path, 'rb'))
+    local text = file:read '*a'
+    file:close()
+    local changed, n = text:gsub('(_masks[^%w]+)weight', '%1weighx', 1)
+    assert.equal(1, n)
+    file = assert(io.open(path, 'wb'))
+    file:write(changed)
+    file:close()
+    assert.truthy(failure(nn.load, path):find("has no mask for 'weighx'", 1, true))
+  end)
+end)
