@@ -95,8 +95,8 @@ end
 --- A copy of a net for running, in evaluation mode: masks become plain zeros, and a dense layer is
 --- kept as what is not 0 in it, in compressed rows or in blocks of 16 outputs and one input, where
 --- paired blocks show that to be faster with `rows` rows. The others stay dense, and the report
---- says why: at most sparsities a dense product is faster. A layer pruned n:m, for which no CPU has a
---- kernel, is `infeasible` then. The net stays as it was.
+--- says why: at most sparsities a dense product is faster. A layer pruned n:m, for which no CPU has
+--- a kernel, is `infeasible` then. The net stays as it was.
 ---@param net table module
 ---@param opts table|nil {format = 'auto', rows = 1, skip = {'head'}}: 'dense', 'rows' or 'blocks'
 ---  for all layers that have zeros

@@ -81,24 +81,32 @@ local function refuse_all(row, n, units, how, what)
     row.name, how.scope == 'global' and "scope = 'layer' " or ''), 'EARG')
 end
 
+local function check_rest(row, keep, how, what)
+  refuse_all(row, keep:logical_not():to('i64'):sum():item(), keep.count, how, what)
+  return keep
+end
+
+local function sizes_of(row, how)
+  return pattern.sizes(how.pattern, row.rows, row.columns, row.weight.device)
+end
+
 local function keeps_by_layer(rows, scores, how, share, what)
   local keeps = {}
   for i, row in ipairs(rows) do
-    local n = math.floor(share * scores[i].count + 0.5)
-    refuse_all(row, n, scores[i].count, how, what)
-    keeps[i] = pattern.keep(scores[i], n)
+    keeps[i] = check_rest(row, pattern.keep(scores[i], sizes_of(row, how), share), how, what)
   end
   return keeps
 end
 
+local function joined(list) return #list == 1 and list[1] or ops.concat(list, 1) end
+
 local function keeps_of_all(rows, scores, how, share, what)
-  local all, at, keeps = #scores == 1 and scores[1] or ops.concat(scores, 1), 1, {}
-  local keep = pattern.keep(all, math.floor(share * all.count + 0.5))
+  local sizes, at, keeps = {}, 1, {}
+  for i, row in ipairs(rows) do sizes[i] = sizes_of(row, how) end
+  local keep = pattern.keep(joined(scores), joined(sizes), share)
   for i, row in ipairs(rows) do
-    local n = scores[i].count
-    keeps[i] = keep:narrow(1, at, n)
-    at = at + n
-    refuse_all(row, n - keeps[i]:to('i64'):sum():item(), n, how, what)
+    keeps[i] = check_rest(row, keep:narrow(1, at, scores[i].count), how, what)
+    at = at + scores[i].count
   end
   return keeps
 end
@@ -187,11 +195,11 @@ function M.layers(net, how, skip, what)
   return list
 end
 
---- Mask a net so that a share of its units is 0.
+--- Mask a net so that a share of the weights of these layers is 0.
 ---@param net table it is changed
 ---@param list table[] of M.layers
 ---@param how table
----@param share number of the units
+---@param share number of their weights
 ---@param what string the function's name, for errors
 function M.apply(net, list, how, share, what)
   in_no_grad(function()

@@ -81,15 +81,34 @@ function M.mask(pattern, keep, rows, columns)
   return keep:reshape(rows, columns)
 end
 
---- Which units stay, where so many of all are to go: those that are worth least go, of equals the
---- first.
+--- How many weights each unit has: the last blocks of a layer can be smaller ones.
+---@param pattern table
+---@param rows integer
+---@param columns integer
+---@param device string
+---@return Tensor f64 [units]
+function M.sizes(pattern, rows, columns, device)
+  local on = { dtype = 'f64', device = device }
+  if pattern.kind == 'row' then return make.full(columns, rows, on) end
+  if pattern.kind == 'block' then
+    return in_blocks(make.ones(rows, columns, on)):sum(2):reshape(-1)
+  end
+  return make.ones(rows * columns, on)
+end
+
+--- Which units stay, where a share of all weights is to go: those that are worth least go, of equals
+--- the first, as many as come closest to it.
 ---@param score Tensor f32 [units]
----@param n integer how many go
+---@param sizes Tensor f64 [units]
+---@param share number
 ---@return Tensor bool [units]
-function M.keep(score, n)
+function M.keep(score, sizes, share)
   local keep = make.ones(score.count, { dtype = 'bool', device = score.device })
-  if n == 0 then return keep end
   local _, order = score:sort(1)
+  local size = sizes:index_select(1, order)
+  -- a unit goes where more than half of it is below the target
+  local n = (size:cumsum(1) - size / 2):le(share * sizes:sum():item()):to('i64'):sum():item()
+  if n == 0 then return keep end
   return keep:scatter(1, order:narrow(1, 1, n), make.zeros(n, { dtype = 'bool',
     device = score.device }))
 end

@@ -30,6 +30,8 @@ local SPEC = {
   skip = { 'table', doc = 'names of layers, or of modules, that stay as they are' },
   train = { 'any', doc = 'function(net, epochs): tunes the net it is given' },
   epochs = { 'integer', default = 1, min = 0, max = 1e6, doc = 'for train' },
+  trained = { 'integer', min = 0, max = 1e6, doc = 'epochs that the net was trained before: the '
+    .. 'small shape gets them as well' },
   test = { 'table', doc = 'a loader of (x, labels): what it cost, beside the controls' },
   control = { 'boolean', default = true, doc = 'units that are drawn, and the small shape trained '
     .. 'from the start' },
@@ -217,10 +219,10 @@ end
 
 -- -- Controls -------------------------------------------------------------------------------------
 
-local function tune(small, opts)
+local function tune(small, opts, epochs)
   if not opts.train then return small end
   small:train()
-  opts.train(small, opts.epochs)
+  opts.train(small, epochs or opts.epochs)
   return small:eval()
 end
 
@@ -243,7 +245,12 @@ local function judge(report, net, made, shape, inputs, opts)
     return report:note(('the small shape is not trained from the start: nobody knows how %s '
       .. 'begins'):format(why))
   end
-  against(('the small shape from the start, %d epochs'):format(opts.epochs), tune(shape, opts))
+  local epochs = (opts.trained or 0) + opts.epochs
+  against(('the small shape from the start, %d epochs'):format(epochs), tune(shape, opts, epochs))
+  if not opts.trained then
+    report:note('the shrunk net had the training of the net besides: option trained, its epochs, '
+      .. 'gives the small shape as much')
+  end
 end
 
 --- A copy of a net with smaller layers: units leave it in all parameters that know of them, along
@@ -257,12 +264,13 @@ end
 --- same units add nothing, and an error says where they differ. The net stays as it was.
 ---
 --- With `train` it is tuned; with `test` the report has its accuracy beside the controls: units
---- that are drawn instead, and the small shape trained from the start with as many epochs. They
---- take the time of tuning twice more; control = false leaves them out.
+--- that are drawn instead, and the small shape trained from the start, with as many epochs as
+--- the net (`trained`) and its tuning together. control = false leaves them out.
 ---@param net table module, in either mode
 ---@param x Tensor|table an input, or a list of inputs
 ---@param opts table|nil {share = 0.5, importance = ridge.prune.importance, skip = {'head'}, train =
----  function(net, epochs), epochs = 1, test = loader, control = true, time = true, seed = 1}
+---  function(net, epochs), epochs = 1, trained = 8, test = loader, control = true, time = true,
+---  seed = 1}
 ---@return table small in the mode of the net
 ---@return table report rows {from, to, before, after}, left {name, class, why}, parameters,
 ---  speedup, candidates, controls, notes; print()

@@ -70,6 +70,21 @@ describe('prune.magnitude', function()
     assert.equal(8, n)
   end)
 
+  it('counts weights and not units, which are not all as large', function()
+    local net = nn.Sequential(nn.Linear(40, 32), nn.Linear(32, 2))
+    ridge.inference(function() net[2].weight:mul_(0.001) end) -- blocks of 2 weights go first
+    local m = ridge.prune.magnitude(net, { sparsity = 0.5, pattern = 'block', scope = 'layer' })
+    assert.equal(640, zeros(m[1].weight))
+    assert.equal(32, zeros(m[2].weight))
+    ridge.inference(function()
+      net[1].weight:narrow(2, 1, 1):mul_(1e-6)
+      net[2].weight:narrow(2, 1, 1):mul_(1e3)
+    end)
+    m = ridge.prune.magnitude(net, { sparsity = 0.1, pattern = 'block' })
+    -- 134.4 weights of 1344: 31 blocks of 2, and 5 of 16 come closest
+    assert.equal(62 + 5 * 16, zeros(m[2].weight) + zeros(m[1].weight))
+  end)
+
   it('lets n of m stay', function()
     local m = ridge.prune.magnitude(weight_of { { 1, -5, 2, 3, 0.1, 0.2, -0.3, 0.4 } },
       { pattern = '2:4' })

@@ -266,7 +266,7 @@ describe('prune.shrink', function()
     local net, epochs = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2)), {}
     local test = ridge.data.Loader({ x, labels }, { batch = 100, shuffle = false })
     local seen = {}
-    local small, report = shrink(net, x, { share = 0.5, epochs = 3, test = test,
+    local small, report = shrink(net, x, { share = 0.5, epochs = 3, trained = 2, test = test,
       train = function(t, n)
         assert.is_true(t.training)
         epochs[#epochs + 1] = n
@@ -278,7 +278,7 @@ describe('prune.shrink', function()
           optimizer:step()
         end
       end })
-    assert.same({ 3, 3, 3 }, epochs)
+    assert.same({ 3, 3, 5 }, epochs)
     assert.equal(3, #report.candidates)
     assert.equal(2, #report.controls)
     for _, w in ipairs(seen) do assert.same({ 4, 6 }, w:size()) end
@@ -290,7 +290,7 @@ describe('prune.shrink', function()
     end
     assert.is_true(apart(small[1].weight, seen[1]) > 1e-3, 'it was tuned')
     local text = tostring(report)
-    assert.truthy(text:find('Beside the small shape from the start, 3 epochs', 1, true), text)
+    assert.truthy(text:find('Beside the small shape from the start, 5 epochs', 1, true), text)
     assert.truthy(text:find('control, units that were drawn', 1, true), text)
   end)
 end)
