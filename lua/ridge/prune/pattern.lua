@@ -96,8 +96,8 @@ function M.sizes(pattern, rows, columns, device)
   return make.ones(rows * columns, on)
 end
 
---- Which units stay, where a share of all weights is to go: those that are worth least go, of equals
---- the first, as many as come closest to it.
+--- Which units stay, where a share of all weights is to go: those that are worth least go, of
+--- equals the first, as many as come closest to it.
 ---@param score Tensor f32 [units]
 ---@param sizes Tensor f64 [units]
 ---@param share number
