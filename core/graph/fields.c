@@ -393,7 +393,11 @@ bool rg_json_args(rg_json *j, const rg_op *op, char *args)
     }
     seen |= (uint64_t)1 << i;
   }
-  return j->status == RG_OK && seen != ((uint64_t)1 << op->n_args) - 1
-             ? rg_json_wrong(j, "%s has more arguments than are given", op->name)
-             : j->status == RG_OK;
+  for (int32_t i = 0; j->status == RG_OK && i < op->n_args; i++) {
+    if ((seen & ((uint64_t)1 << i)) == 0) { /* as in files of before the argument was there */
+      return rg_json_wrong(j, "%s is without its %s, which this version of ridge gives it",
+                           op->name, op->arg[i].name);
+    }
+  }
+  return j->status == RG_OK;
 }

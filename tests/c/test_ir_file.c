@@ -160,7 +160,7 @@ static const struct {
   { NODES "{\"op\": \"relu\", \"in\": [0], \"out\": [0]}", "%0 is made a second time" },
   { NODES RELU ", " RELU, "%1 is made a second time" },
   { NODES "{\"op\": \"softmax\", \"in\": [0], \"out\": [1]}", "without its args" },
-  { NODES "{\"op\": \"softmax\", \"args\": {}", "more arguments than are given" },
+  { NODES "{\"op\": \"softmax\", \"args\": {}", "softmax is without its axis" },
   { NODES "{\"op\": \"softmax\", \"args\": {\"axes\": 0}", "softmax has no argument 'axes'" },
   { NODES "{\"op\": \"softmax\", \"args\": {\"axis\": 4294967296}", "not in" },
   { NODES "{\"op\": \"softmax\", \"args\": {\"axis\": \"last\"}", "axis is a number" },

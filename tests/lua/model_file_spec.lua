@@ -153,6 +153,25 @@ describe('a net in a file', function()
     end))
   end)
 
+  it('names what is wrong in the fields of a layer', function()
+    local net = nn.Sequential(nn.Linear(3, 2, { activation = 'relu' }), nn.BatchNorm(2),
+      nn.Dropout(0.5), nn.LSTM(2, 2))
+    local function refused(at, name, value)
+      assert.matches(('nn.load: .*the field %s of a nn%%.%%a+ is missing'):format(name),
+        with_tree(function(t) t.modules[at].fields[name] = value end, net))
+    end
+    for _, act in ipairs { 'x', 1e6, 0.5, 0, false } do refused(2, 'act', act) end
+    refused(2, 'act', nil)
+    refused(2, 'activation', 'bogus')
+    refused(2, 'p', 'x')
+    refused(2, 'n_in', nil)
+    refused(3, 'eps', 'x')
+    refused(3, 'momentum', {})
+    refused(3, 'layout', 'hwc')
+    refused(4, 'p', -1)
+    refused(5, 'layers', 'x')
+  end)
+
   it('names what is wrong in a quantized layer of a file', function()
     local x = ridge.randn(16, 32)
     local net = nn.Sequential(nn.Linear(32, 8, { seed = 1 }), nn.Linear(8, 4, { seed = 2 })):eval()

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- Whether quantized layers of a file have in their fields what their code takes from there.
+--- Whether layers of a file have in their fields what their code takes from there.
 
 local schema = require 'ridge.tensor.schema'
 
@@ -45,6 +45,28 @@ local FIELDS = {
   ['quant.Folded'] = { { was = kind 'string', into = kind 'string' } },
 }
 
+local function number(least, most)
+  return function(v) return type(v) == 'number' and v >= least and v <= most end
+end
+
+-- What goes to C from fields of floating layers, by its name in whichever class.
+local PLAIN = {
+  activation = one_of(schema.ACT_NAMES), p = number(0, 1), eps = number(0, math.huge),
+  momentum = number(0, 1), n_in = COUNT, n_out = COUNT, rank = COUNT, n = COUNT, groups = COUNT,
+  hidden = COUNT, layers = COUNT, heads = COUNT, rms = one_of { 0, 1 },
+  layout = one_of { 'nchw', 'nhwc' },
+}
+
+local ACTS = { 'n_in', 'n_out', 'activation' }
+local NEEDED = {
+  ['nn.Linear'] = { 'p', unpack(ACTS) }, ['nn.LowRankLinear'] = ACTS, ['nn.Conv2d'] = ACTS,
+  ['nn.SKLinear'] = ACTS, ['nn.BatchNorm'] = { 'n', 'eps', 'momentum', 'layout' },
+  ['nn.LayerNorm'] = { 'eps', 'rms' }, ['nn.RMSNorm'] = { 'eps', 'rms' },
+  ['nn.GroupNorm'] = { 'eps', 'groups' }, ['nn.Dropout'] = { 'p' },
+}
+-- The number of the activation beside its name.
+local WITH_ACT = { ['nn.Linear'] = true, ['nn.LowRankLinear'] = true, ['nn.SKLinear'] = true }
+
 -- -- Checks -------------------------------------------------------------------------------------
 
 local function wrong_field(module, specs)
@@ -55,6 +77,21 @@ local function wrong_field(module, specs)
   end
   for _, name in ipairs(specs.tensors or {}) do
     if not module._tensors[name] then return 'tensor ' .. name end
+  end
+end
+
+local function wrong_plain(module, name)
+  if not name:find '^nn%.' then return nil end
+  for field, fits in pairs(PLAIN) do
+    local value = rawget(module, field)
+    if value ~= nil and not fits(value) then return 'field ' .. field end
+  end
+  for _, field in ipairs(NEEDED[name] or {}) do
+    if rawget(module, field) == nil then return 'field ' .. field end
+  end
+  local act = rawget(module, 'act')
+  if (act ~= nil or WITH_ACT[name]) and act ~= schema.ACT[rawget(module, 'activation')] then
+    return 'field act'
   end
 end
 
@@ -99,7 +136,8 @@ end
 function M.wrong(module)
   local name, about = getmetatable(module).__name, rawget(module, '_quant')
   local specs = FIELDS[name]
-  local found = specs and (wrong_field(module, specs) or wrong_range(module))
+  local found = wrong_plain(module, name)
+    or specs and (wrong_field(module, specs) or wrong_range(module))
     or about ~= nil and wrong_report(about) and 'field _quant'
   if found then
     return ('the %s of a %s is missing or none that it can have'):format(found, name)

@@ -25,6 +25,8 @@ local SPEC = {
     doc = 'of accuracy on it, as a share of rows' },
   calibrate = { 'table', doc = 'a loader of inputs, for ranges and for rounding' },
   batches = { 'integer', default = 100, min = 1, doc = 'of calibrate, at most' },
+  test = { 'table', doc = 'a loader of (x, labels) for what was chosen; refused where it holds rows of '
+    .. 'the others' },
   kinds = { 'table', doc = "what layers may be, { 'i8', 'w4', 'w3', 'w2' } when left out" },
   budget = { 'number|string', default = '10m', doc = "seconds, or '90s', '15m', '1h30m'" },
 }
@@ -148,11 +150,11 @@ end
 --- the least harm for a byte, and each step is kept where accuracy on `validate` has not dropped by
 --- more than `max_drop`. When the budget ends, it is the best so far, and the report says so.
 ---
---- What was chosen on `validate` is to be reported on other rows: quant.compare refuses these as
---- `test`. With `calibrate`, i8 is static and weights are rounded by gptq.
+--- What was chosen on `validate` is to be reported on other rows: on `test`, which is looked at once,
+--- when all is chosen; rows of `validate` and `calibrate` are refused there, as in quant.compare. With `calibrate`, i8 is static and weights are rounded by gptq.
 ---@param net table module in evaluation mode
 ---@param opts table {validate = loader, max_drop = 0.005, budget = '10m', calibrate = loader,
----  batches = 100, kinds = {'i8', 'w4', 'w3', 'w2'}}
+---  batches = 100, kinds = {'i8', 'w4', 'w3', 'w2'}, test = loader}
 ---@return table q
 ---@return table search points {mb, drop, drop_lo, drop_hi, kl, changed, layers, taken, front};
 ---  print(), plot()
@@ -177,6 +179,8 @@ function M.search(net, opts)
   if opts.calibrate then
     for x in batches.each(opts.calibrate, nil, WHAT, 'calibrate') do seen:add(x) end
   end
+  local seen_as = opts.calibrate and 'the validation or calibration data' or 'the validation data'
+  if opts.test then seen:refuse(opts.test, WHAT, 'test', seen_as) end
   local base, list, left, taken = candidates.of(net, opts, WHAT, over)
   if #list == 0 and not ended then
     blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG')
@@ -194,9 +198,13 @@ function M.search(net, opts)
       100 * best.drop, 100 * best.drop_lo, 100 * best.drop_hi, best.changed)
   end
   if ended then notes[#notes + 1] = 'the budget ended: this is the best so far' end
+  if opts.test then
+    local a = accuracy.pair(net, q, opts.test, WHAT)
+    notes[#notes + 1] = ('on test: accuracy %.2f %% [%.2f, %.2f], %d of %d answers changed'):format(
+      100 * a.quantized.share, 100 * a.quantized.lo, 100 * a.quantized.hi, a.changed, a.n)
+  end
   report.attach(q, 'search', lines_of(rows, chosen, left, tried, ended), notes)
-  q._quant.seen, q._quant.seen_as = seen, opts.calibrate and 'the validation or calibration data'
-    or 'the validation data'
+  q._quant.seen, q._quant.seen_as = seen, seen_as
   return q, setmetatable({ points = points, ended = ended }, Search)
 end
 

@@ -2,6 +2,7 @@
 --- Each layer alone in fewer bits: what harm it does and what it gains.
 
 local accuracy = require 'ridge.quant.accuracy'
+local batches = require 'ridge.quant.batches'
 local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
 local candidates = require 'ridge.quant.candidates'
@@ -55,6 +56,11 @@ function M.sensitivity(net, opts)
   opts.kinds = opts.kinds or { 'i8' }
   candidates.check(opts.kinds, WHAT)
   local rows, asked = rows_of(opts.rows, WHAT), faster.asked()
+  if opts.calibrate then
+    local seen = batches.seen()
+    for x in batches.each(opts.validate, nil, WHAT, 'validate') do seen:add(x) end
+    seen:refuse(opts.calibrate, WHAT, 'calibrate', 'the validation data')
+  end
   local _, list, left = candidates.of(net, opts, WHAT)
   if #list == 0 then blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG') end
   local found = {}

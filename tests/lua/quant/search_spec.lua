@@ -121,7 +121,25 @@ describe('quant.search', function()
       failure(ridge.quant.search, net, { validate = validate, calibrate = validate }))
   end)
 
+  it('looks at test data once, when all is chosen', function()
+    local x, looked = rows(50, 77), 0
+    local labels = net(x):argmax(2)
+    local test = { each = function()
+      looked = looked + 1
+      return ridge.data.Loader({ x, labels }, { batch = 25 }):each()
+    end }
+    local q = ridge.quant.search(net, { validate = validate, test = test, kinds = { 'w2' } })
+    assert.equal(2, looked) -- for rows that are refused, and for the answers
+    local a = require('ridge.quant.accuracy').pair(net, q, test, 'x')
+    assert.matches(('on test: accuracy .*%d of 50 answers changed'):format(a.changed),
+      tostring(ridge.quant.report(q)))
+    assert.matches('200 of the 200 rows of test are rows of the validation data',
+      failure(ridge.quant.search, net, { validate = validate, test = validate }))
+  end)
+
   it('says what it cannot', function()
+    assert.matches('search_spec.lua:%d+: quant.sensitivity: 200 of the 200 rows of calibrate',
+      failure(ridge.quant.sensitivity, net, { validate = validate, calibrate = validate }))
     assert.matches("no kind 'w5'", failure(ridge.quant.search, net,
       { validate = validate, kinds = { 'w5' } }))
     assert.matches('kinds is empty', failure(ridge.quant.sensitivity, net,
