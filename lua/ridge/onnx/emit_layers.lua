@@ -359,3 +359,5 @@ function records.recurrent(e, node, names)
   local y = e:node('Squeeze', { outputs[1], e:ints { 1 } })
   return e:node('Transpose', { y }, { perm = { 1, 0, 2 } }), outputs[2], outputs[3]
 end
+
+return { transposed = transposed, first = first, pads = pads }

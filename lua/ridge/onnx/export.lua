@@ -15,6 +15,7 @@ local validate = require 'ridge.onnx.validate'
 require 'ridge.onnx.emit_elementwise'
 require 'ridge.onnx.emit_shape'
 require 'ridge.onnx.emit_layers'
+require 'ridge.onnx.emit_quantized'
 
 local M = {}
 
@@ -38,8 +39,12 @@ M.PASSES = { 'arithmetic_identities', 'batch_norm_folding', 'common_subexpressio
   'dead_code_elimination' }
 
 --- The largest difference that passes the test, of the largest value: with half types what rounding
---- between two nodes may make of it.
-M.TOLERANCE = { f32 = 1e-5, f16 = 2 ^ -8, bf16 = 2 ^ -5 }
+--- between two nodes may make of it, with bytes a step of the last layer and what those before it
+--- add up to.
+M.TOLERANCE = { f32 = 1e-5, f16 = 2 ^ -8, bf16 = 2 ^ -5, bytes = 2 ^ -6 }
+
+local ROUNDS = { quantize = true, quantize_rows = true, scaled_linear = true, scaled_conv2d = true,
+  scaled_add = true }
 
 -- -- What was given -----------------------------------------------------------------------------
 
@@ -305,6 +310,9 @@ local function tolerance_of(graph)
   local most = M.TOLERANCE.f32
   for _, value in ipairs(graph:values()) do
     most = math.max(most, M.TOLERANCE[value.dtype] or 0)
+  end
+  for _, node in ipairs(graph:nodes()) do
+    if ROUNDS[node.op] then most = math.max(most, M.TOLERANCE.bytes) end
   end
   return most
 end

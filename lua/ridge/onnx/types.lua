@@ -47,6 +47,9 @@ local LIST = {
   { 13, 'u8 i8 f16 f32 f64', 'MaxPool' },
   { 13, 'u8 i8 i32 i64', 'BitwiseAnd BitwiseNot BitwiseOr BitwiseXor' },
   { 13, 'bool', 'And Not Or Xor' },
+  { 13, 'f32', 'QuantizeLinear' },
+  { 13, 'u8 i8 i32', 'DequantizeLinear' },
+  { 13, 'u8 i8', 'MatMulInteger' },
   { 13, 'bool u8 i8 i32 i64 f16 f32 f64', 'Where' },
   { 16, ANY, 'Where' },
   { 13, 'i32 i64 f16 f32 f64', 'Pow' }, -- of an exponent, too
@@ -98,7 +101,8 @@ function M.instead(op, name, opset)
   return name
 end
 
-local GIVES = { Shape = 'i64', ArgMax = 'i64', ArgMin = 'i64' }
+local GIVES = { Shape = 'i64', ArgMax = 'i64', ArgMin = 'i64', DequantizeLinear = 'f32',
+  MatMulInteger = 'i32' }
 for op in ([[And Equal Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Not Or
   Xor]]):gmatch '%a+' do
   GIVES[op] = 'bool'
@@ -120,6 +124,7 @@ function M.gives(op, types, attributes, i)
     local t = attributes.value and attributes.value.value
     return not t and 'f32' or t.value and t.value.dtype or t.type
   end
+  if op == 'QuantizeLinear' then return types[3] or 'u8' end -- that of the zero point
   if op == 'TopK' and i == 2 then return 'i64' end
   return GIVES[op] or M.of(op, types)
 end

@@ -25,8 +25,8 @@ local SPEC = {
     doc = 'of accuracy on it, as a share of rows' },
   calibrate = { 'table', doc = 'a loader of inputs, for ranges and for rounding' },
   batches = { 'integer', default = 100, min = 1, doc = 'of calibrate, at most' },
-  test = { 'table', doc = 'a loader of (x, labels) for what was chosen; refused where it holds rows of '
-    .. 'the others' },
+  test = { 'table',
+    doc = 'a loader of (x, labels) for what was chosen; refused where rows are of the others' },
   kinds = { 'table', doc = "what layers may be, { 'i8', 'w4', 'w3', 'w2' } when left out" },
   budget = { 'number|string', default = '10m', doc = "seconds, or '90s', '15m', '1h30m'" },
 }
@@ -150,8 +150,9 @@ end
 --- the least harm for a byte, and each step is kept where accuracy on `validate` has not dropped by
 --- more than `max_drop`. When the budget ends, it is the best so far, and the report says so.
 ---
---- What was chosen on `validate` is to be reported on other rows: on `test`, which is looked at once,
---- when all is chosen; rows of `validate` and `calibrate` are refused there, as in quant.compare. With `calibrate`, i8 is static and weights are rounded by gptq.
+--- What was chosen on `validate` is to be reported on other rows: on `test`, which is looked at
+--- once, when all is chosen; rows of `validate` and `calibrate` are refused there, as quant.compare
+--- does it. With `calibrate`, i8 is static and weights are rounded by gptq.
 ---@param net table module in evaluation mode
 ---@param opts table {validate = loader, max_drop = 0.005, budget = '10m', calibrate = loader,
 ---  batches = 100, kinds = {'i8', 'w4', 'w3', 'w2'}, test = loader}
