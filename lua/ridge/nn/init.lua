@@ -26,7 +26,7 @@ for part, names in pairs {
            'huber_loss',
            'CrossEntropyLoss', 'BCEWithLogitsLoss', 'MSELoss', 'L1Loss', 'HuberLoss' },
   sketched_image = { 'SKConv2d', 'SeparableConv2d' },
-  recurrent = { 'LSTM', 'GRU' }, residual = { 'Residual' },
+  recurrent = { 'LSTM', 'GRU' }, residual = { 'Residual' }, concat = { 'Concat' },
   batchnorm = { 'BatchNorm' },
   norm = { 'LayerNorm', 'RMSNorm', 'GroupNorm', 'Embedding' },
   feature_attention = { 'feature_attention', 'random_features' },

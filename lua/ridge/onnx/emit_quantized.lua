@@ -113,7 +113,7 @@ local function bias_of(e, node, name, x_scale, w_scale)
   local b = e:known(name)
   if not b then e:refuse(node, 'its bias is not known when the file is written') end
   if b.dtype ~= 'i32' then return e:cast(name, b.dtype, 'f32') end
-  local x, w = e:known(x_scale), e:known(w_scale)
+  local x = e:known(x_scale)
   if not x or x.count ~= 1 then e:refuse(node, 'its bias is in units of a scale of every row') end
   local scale = e:derived(w_scale, '.bias', function(s)
     return (s:to 'f64' * x:to('f64'):reshape(1)):to('f32'):reshape(s.count)
@@ -130,7 +130,7 @@ end
 
 -- Rows with scales of their own: sums in i32, and both scales behind them.
 local function rows_product(e, node, names)
-  local kind, x, scale = node.inputs[1].dtype, names[1], nil
+  local kind, x, scale = node.inputs[1].dtype, names[1]
   if node.args.x_zero ~= 0 then e:refuse(node, 'rows with their own scales have a zero point') end
   if names[3] == '' then
     x, scale = by_rows(e, e:cast(x, kind, 'f32'))

@@ -32,9 +32,15 @@ end
 
 -- -- Running --------------------------------------------------------------------------------------
 
+--- The first rows of a tensor.
+---@param x Tensor
+---@param n integer
+---@return Tensor
 local function rows_of(x, n)
   return x.ndim > 0 and x:size(1) > n and x:narrow(1, 1, n) or x
 end
+
+M.rows_of = rows_of
 
 --- Run the batches of a loader through a net, and let somebody see what comes into its layers.
 ---@param net table a copy: its layers are other modules meanwhile

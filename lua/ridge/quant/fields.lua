@@ -42,6 +42,10 @@ local FIELDS = {
     options = kind 'cdata' } },
   ['prune.SparseLinear'] = { DENSE, { format = one_of { 'rows', 'blocks' } },
     tensors = { 'offset', 'column', 'values' } },
+  ['quant.Residual'] = { { activation = DENSE.activation, a_zero = whole(-128, 255),
+    b_zero = whole(-128, 255), inner = kind 'table' }, tensors = { 'a_scale', 'b_scale' } },
+  ['quant.Concat'] = { { axis = whole(-8, 8), again = kind 'table', out = kind 'table' },
+    tensors = { 'y_scale' } },
   ['quant.Folded'] = { { was = kind 'string', into = kind 'string' } },
 }
 

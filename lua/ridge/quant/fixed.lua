@@ -73,13 +73,12 @@ function M.fill(self, from, opts)
   return nil
 end
 
---- Let a layer give bytes for the one behind it.
+--- Let a layer give bytes for those behind it.
 ---@param self table layer
----@param behind table layer that takes bytes
-function M.chain(self, behind)
-  self.out = { dtype = behind.x_dtype, zero = behind.x_zero }
-  self:buffer('y_scale', behind.x_scale:clone())
-  behind.fed = true
+---@param kind table dtype, zero, scale of what they take
+function M.hand_on(self, kind)
+  self.out = { dtype = kind.dtype, zero = kind.zero }
+  self:buffer('y_scale', kind.scale:clone())
 end
 
 --- How often numbers change between f32 and bytes in a call.

@@ -134,7 +134,7 @@ function M.fold(net, taken, axes)
   local uses, notes = uses_of(net), {}
   nets.each(net, function(module, name)
     if taken and taken[name] then
-      notes[#notes + 1] = apart.told_of(name)
+      notes[#notes + 1] = apart.told_of(name, getmetatable(module).__name)
     elseif getmetatable(module) == Sequential then
       for at = 1, #module.children do
         if is_layer(module[at]) and uses[module[at]] == 1 then
@@ -161,6 +161,6 @@ function M.hands_on(module)
     or kind == require('ridge.nn.image').Flatten
 end
 
-M.uses_of = uses_of
+M.uses_of, M.activation_of = uses_of, activation_of
 
 return M

@@ -191,7 +191,7 @@ function M.search(net, opts)
   local chosen, best, points, tried = walk(net, base, steps, rows, opts, over)
   mark_front(points)
   local q = candidates.together(base, chosen)
-  chain.link(q, taken)
+  q = chain.link(q, taken)
   local notes = { ('chosen on %d rows: accuracy may drop by %.3g %% of them; %d nets were tried')
     :format(chosen_on, 100 * opts.max_drop, #points) }
   if best then

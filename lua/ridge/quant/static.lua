@@ -16,6 +16,7 @@ local observers = require 'ridge.quant.observers'
 local options = require 'ridge.options'
 local report = require 'ridge.quant.report'
 local rows_of = require('ridge.quant.dynamic').rows_of
+local sums = require 'ridge.quant.sums'
 
 local M = {}
 
@@ -78,6 +79,27 @@ local function key_of(module, x)
     module.layout))
 end
 
+-- The net with its layers linked. Sums in bytes have to be shown to be no slower, as layers are.
+local function linked(made, ranges, opts, found, taken, asked, list)
+  local before = found and made:clone()
+  local net, n = chain.link(made, taken, { ranges = ranges.sums, dtype = opts.activations })
+  if n == 0 then return net end
+  local places = ('%d place%s'):format(n, n == 1 and '' or 's')
+  local note = ('values meet in bytes at %s (sums, concats)'):format(places)
+  if found then
+    local plain = chain.link(before, taken, { ranges = {}, joins = false })
+    local took = asked:compare('joins', plain, net, found.x)
+    if not took.keep then
+      local rows = found.x:size(1)
+      net, note = plain, ('values meet in f32 at %s (sums, concats): bytes there take %.2f '
+        .. '[%.2f .. %.2f] of the time, at %d row%s'):format(places, took.ratio, took.lo, took.hi,
+        rows, rows == 1 and '' or 's')
+    end
+  end
+  list.note = note
+  return net
+end
+
 -- The net with whole numbers in the places of its layers, from a folded copy and ranges by name.
 local function build(base, rows, ranges, opts, found, taken)
   local made, twin = nets.copy(base)
@@ -97,9 +119,7 @@ local function build(base, rows, ranges, opts, found, taken)
     end
     list[#list + 1] = line
   end
-  made = nets.exchange(made, map)
-  chain.link(made, taken)
-  return made, list
+  return linked(nets.exchange(made, map), ranges, opts, found, taken, asked, list), list
 end
 
 local function batches_of(n) return ('%d batch%s'):format(n, n == 1 and '' or 'es') end
@@ -112,6 +132,7 @@ local function notes_of(opts, found, notes, lines)
     and ('; %d were asked for, and the loader has no more'):format(opts.batches) or ''
   notes[#notes + 1] = ('activations %s, observer %s, calibrated with %s%s'):format(
     opts.activations, opts.observer, batches_of(found.n), fewer)
+  notes[#notes + 1] = lines.note
   for _, line in ipairs(lines) do
     if line.note then notes[#notes + 1] = ('%s: %s'):format(line.name, line.note) end
   end
@@ -136,17 +157,22 @@ local function observe(base, rows, opts, sample_rows)
         percentile = opts.percentile }, ('%s: %s'):format(WHAT, row.name))
     end
   end
+  local added = sums.watch(base, opts.observer, { dtype = opts.activations,
+    percentile = opts.percentile })
   local function ranges_now()
     local ranges = {}
     for name, o in pairs(by_name) do ranges[name] = { o:range() } end
+    ranges.sums = added:ranges()
     return ranges
   end
   for _, n in ipairs(opts.validate and STEPS or {}) do wanted[n] = true end
-  local found = calibrate.run(base, watched, opts.calibrate, { what = WHAT, batches = opts.batches,
-    rows = sample_rows, see = function(name, x) by_name[name]:add(x) end,
+  local ok, found = pcall(calibrate.run, base, watched, opts.calibrate, { what = WHAT,
+    batches = opts.batches, rows = sample_rows, see = function(name, x) by_name[name]:add(x) end,
     after = function(n)
       if wanted[n] then snapshots[#snapshots + 1] = { n = n, ranges = ranges_now() } end
     end })
+  added:leave()
+  if not ok then error(found, 0) end
   local ranges = ranges_now()
   if opts.validate and not wanted[found.n] then
     snapshots[#snapshots + 1] = { n = found.n, ranges = ranges }
@@ -201,6 +227,7 @@ function M.static(net, opts)
   local notes = fold.fold(base, taken, axes)
   local rows = layers_of(base, nets.skipped(net, opts.skip, WHAT))
   local ranges, found, snapshots = observe(base, rows, opts, rows_asked or 1)
+  found.x = calibrate.rows_of(x, rows_asked or 1):detach():clone()
   if opts.validate then
     found.seen:refuse(opts.validate, WHAT, 'validate', 'the calibration data')
   end

@@ -230,6 +230,7 @@ M.FUNCTIONS = {
   ['ridge.nn.SKLinear'] = '16, 8, { num_terms = 1, low_rank = 2 }',
   ['ridge.nn.MultiHeadAttention'] = '8, { heads = one { 1, 2, 8 } }',
   ['ridge.nn.TransformerBlock'] = '8, { heads = one { 1, 2 } }',
+  ['ridge.nn.Concat'] = '1, net(4, 4), ridge.nn.ReLU()',
   ['ridge.nn.Residual'] = 'net(4, 4), ridge.nn.ReLU()',
   ['ridge.nn.Sequential'] = 'net(4, 4), ridge.nn.ReLU()',
   ['ridge.nn.class'] = '"Mine", ridge.nn.Linear',

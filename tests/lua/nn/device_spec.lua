@@ -38,6 +38,9 @@ local CASES = {
   end, 3, 6 },
   Sequential = { function() return nn.Sequential(nn.Linear(5, 4, { seed = 1 }), nn.ReLU()) end, 3,
     5 },
+  Concat = { function()
+    return nn.Concat(2, nn.Linear(5, 3, { seed = 1 }), nn.Linear(5, 2, { seed = 2 }))
+  end, 3, 5 },
   Residual = { function() return nn.Residual(nn.Linear(5, 5, { seed = 1 })) end, 3, 5 },
   Conv2d = { function() return nn.Conv2d(2, 3, 3, { seed = 1, padding = 1 }) end, 2, 2, 5, 4 },
   ConvTranspose2d = { function() return nn.ConvTranspose2d(2, 3, 3, { seed = 1, stride = 2 }) end,
