@@ -2,8 +2,8 @@
 --- Bytes that stay bytes from one layer to the next: through Sequentials, pooling, and where values
 --- meet (nn.Residual, nn.Concat).
 ---
---- Each value on its way is an edge: who makes it, and all who read it. It can be bytes where its
---- maker can give them and everybody who reads it takes them with one scale: layers do with the
+--- Each value on its way is an edge: who makes it, and all who read it. It can be bytes where what
+--- makes it can give them and everybody who reads it takes them with one scale: layers do with the
 --- range that they were calibrated with, sums with any, and a concat hands the scale of its result
 --- on to its parts, so that the ranges of what is joined agree.
 
