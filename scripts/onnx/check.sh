@@ -23,6 +23,11 @@ mkdir "$drawn/nets"
 "$venv/bin/python" scripts/onnx/export_check.py "$drawn/nets" "$drawn/rows" >"$drawn/table" ||
   { cat "$drawn/table"; exit 1; }
 cp "$drawn/table" results/onnx_export.md
+mkdir "$drawn/quant"
+./ridge scripts/onnx/quant_nets.lua "$drawn/quant" >"$drawn/rows"
+"$venv/bin/python" scripts/onnx/quant_check.py "$drawn/quant" "$drawn/rows" >"$drawn/table" ||
+  { cat "$drawn/table"; exit 1; }
+cp "$drawn/table" results/onnx_quant.md
 ./ridge scripts/onnx/node_tests.lua "$data/node" --list "$drawn/names"
 theirs=$("$venv/bin/python" scripts/onnx/ort_nodes.py "$data/node" "$drawn/names")
 ./ridge scripts/onnx/node_tests.lua "$data/node" --write results/onnx_nodes.md --note "$theirs"
