@@ -2,6 +2,7 @@
 --- Where the zeros of a net are, and what they would save in which form.
 
 local columns = require 'ridge.show.columns'
+local guard = require 'ridge.guard'
 local in_no_grad = require('ridge.tensor.grad').no_grad
 local mask = require 'ridge.prune.mask'
 local nets = require 'ridge.quant.nets'
@@ -120,5 +121,7 @@ end
 
 --- Print it.
 function Analysis:print() print(tostring(self)) end
+
+guard.result(Analysis)
 
 return M

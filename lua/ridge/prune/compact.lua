@@ -3,6 +3,7 @@
 --- is measured to be faster.
 
 local columns = require 'ridge.show.columns'
+local guard = require 'ridge.guard'
 local faster = require 'ridge.quant.faster'
 local held = require 'ridge.quant.held'
 local in_no_grad = require('ridge.tensor.grad').no_grad
@@ -141,5 +142,7 @@ end
 
 --- Print it.
 function Compacted:print() print(tostring(self)) end
+
+guard.result(Compacted)
 
 return M

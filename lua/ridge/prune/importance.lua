@@ -3,6 +3,7 @@
 
 local batches = require 'ridge.quant.batches'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local class = require('ridge.class').class
 local columns = require 'ridge.show.columns'
 local copy = require 'ridge.nn.copy'
@@ -201,5 +202,7 @@ end
 
 --- Print it.
 function Importance:print() print(tostring(self)) end
+
+Importance.__tostring = guard.text(Importance.__tostring)
 
 return M

@@ -4,6 +4,7 @@
 
 local accuracy = require 'ridge.quant.accuracy'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 
 local M = {}
 
@@ -86,5 +87,7 @@ end
 
 --- Print it.
 function Outcome:print() print(tostring(self)) end
+
+guard.result(Outcome)
 
 return M

@@ -2,6 +2,7 @@
 --- How sparsity grows over steps.
 
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local class = require('ridge.class').class
 local masks = require 'ridge.prune.masks'
 local options = require 'ridge.options'
@@ -61,5 +62,7 @@ function Scheduler:__tostring()
   return ('prune.Scheduler(%s, %d steps: %s)'):format(self.shape, self.steps,
     table.concat(list, ', '))
 end
+
+Scheduler.__tostring = guard.text(Scheduler.__tostring)
 
 return { Scheduler = Scheduler }
