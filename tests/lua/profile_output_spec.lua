@@ -134,6 +134,22 @@ describe('a trace', function()
     assert.is_true(pairs_of['linear matmul'])
   end)
 
+  it('says of a call what it was of, and what it cost', function()
+    local x = ridge.ones(4, 8)
+    local p = ridge.profile(function() x:matmul(ridge.ones(8, 2)) end)
+    for _, e in ipairs(checked(file_of(function(path) p:trace(path) end)).X) do
+      if e.name == 'matmul' then
+        assert.equal('f32[4,8] f32[8,2] -> f32[4,2]', e.args.shapes)
+        assert.is_string(e.args.path)
+        assert.equal(2 * 4 * 8 * 2, e.args.flops)
+        assert.equal(4 * (32 + 16 + 8), e.args.bytes)
+        assert.is_nil(e.args.module)
+        return
+      end
+    end
+    error 'no matmul'
+  end)
+
   it('has memory where blocks are taken and given back, in no call too', function()
     local most = 0
     local p = ridge.profile(function()

@@ -100,3 +100,41 @@ describe('bottlenecks as text', function()
     assert.equal('no layer takes over 20.0 %', text.bottlenecks { limit = 0.2 })
   end)
 end)
+
+describe('what a net would be otherwise', function()
+  it('is a table with what is known of each', function()
+    local ridge = require 'ridge'
+    local a = ridge.nn.Sequential(ridge.nn.Linear(4, 2)):analyze(ridge.ones(3, 4), { rounds = 0 })
+    local lines = a:what_if { dtype = 'bf16' }
+    local told = setmetatable({ notes = { 'a note' },
+      { batch = 8, dtype = 'f32', recompute = true, how = 'measured', bytes = 2048, flops = 1e6,
+        backward_flops = 2e6, saved_bytes = 1024, step_ms = 3 },
+      { dtype = 'bf16', how = 'computed', bytes = 64, flops = 10 } }, getmetatable(lines))
+    assert.equal('batch  dtype                        memory  FLOP  backward  saved  step\n'
+      .. '    8  f32    recomputed  measured    2 KB   1 M       2 M   1 KB  3 ms\n'
+      .. '       bf16               computed    64 B    10\na note', plain(tostring(told)))
+    assert.equal('computed', lines[1].how)
+  end)
+
+  it('and bottlenecks are asked with numbers from 1', function()
+    local ridge = require 'ridge'
+    local x = ridge.ones(3, 4)
+    local a = ridge.nn.Sequential(ridge.nn.Linear(4, 2)):analyze(x, { rounds = 1, roof = false })
+    assert.equal(1, #a:find_bottlenecks { top = 1 })
+    for _, top in ipairs { 0, 2 ^ 31 + 1, 0.5 } do
+      assert.is_false((pcall(a.find_bottlenecks, a, { top = top })))
+    end
+    assert.is_true((pcall(a.find_bottlenecks, a, { over = 0 })))
+    assert.is_true((pcall(a.find_bottlenecks, a, { over = 1 })))
+    for _, over in ipairs { -0.1, 1.1 } do
+      assert.is_false((pcall(a.find_bottlenecks, a, { over = over })))
+    end
+    for _, option in ipairs { 'rows', 'depth' } do
+      assert.is_false((pcall(a.text, a, { [option] = 0 })))
+      assert.is_string(a:text { [option] = 1 })
+    end
+    local p = ridge.profile(function() x:exp() end, { lines = false })
+    assert.is_false((pcall(p.table, p, { rows = 0 })))
+    assert.is_string(p:table { rows = 1 })
+  end)
+end)

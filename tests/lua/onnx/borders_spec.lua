@@ -22,6 +22,8 @@ local function attributes(list)
   for name, value in pairs(list or {}) do
     if type(value) == 'table' and value.f then
       out[name] = { type = 'float', value = value.f }
+    elseif type(value) == 'table' and type(value[1]) == 'string' then
+      out[name] = { type = 'strings', value = value }
     else
       out[name] = { type = KIND[type(value)], value = value }
     end
@@ -509,6 +511,23 @@ local function node(given, version)
   return require 'ridge.onnx.node'({ op = 'Op', inputs = {}, outputs = { 'y' },
     attributes = attributes(given) }, version or 17)
 end
+
+describe('a recurrent layer of ONNX', function()
+  it('has the activations that it names, each in its place', function()
+    local sigmoid = function(x) return 1 / (1 + math.exp(-x)) end
+    local tanh = function(x) return (math.exp(2 * x) - 1) / (math.exp(2 * x) + 1) end
+    local BY = { Sigmoid = sigmoid, Tanh = tanh }
+    -- one step of one unit: gates are i o f c of 1, the state before is 0
+    for _, acts in ipairs { { 'Sigmoid', 'Tanh', 'Tanh' }, { 'Tanh', 'Sigmoid', 'Tanh' },
+      { 'Tanh', 'Tanh', 'Sigmoid' }, { 'Sigmoid', 'Sigmoid', 'Tanh' },
+      { 'Sigmoid', 'Tanh', 'Sigmoid' } } do
+      local a, g, h = BY[acts[1]], BY[acts[2]], BY[acts[3]]
+      local y = run('LSTM', 14, { hidden_size = 1, activations = acts }, { f { { { 1 } } },
+        f { { { 1 }, { 1 }, { 1 }, { 1 } } }, f { { { 0 }, { 0 }, { 0 }, { 0 } } } }, 1, true)[1]
+      assert.near(a(1) * h(a(1) * g(1)), y:item(), 1e-6, table.concat(acts, ' '))
+    end
+  end)
+end)
 
 describe('what operators of ONNX share', function()
   it('knows windows by their padding', function()

@@ -348,6 +348,8 @@ describe('ridge.onnx.export', function()
       os.remove(path)
     end
     fault('of no operator', function(g) g.nodes[1].op = 'Gemn' end)
+    fault('has 0 outputs', function(g) g.nodes[1].outputs = {} end)
+    fault('has 2 outputs', function(g) g.nodes[1].outputs[2] = 'more' end)
     fault('is there since version 20', function(g) g.nodes[1].op = 'Gelu' end)
     fault('has 1 inputs', function(g) g.nodes[1].inputs = { g.nodes[1].inputs[1] } end)
     fault('attribute transB of type float', function(g)

@@ -8,6 +8,7 @@ local accuracy = require 'ridge.quant.accuracy'
 local batches = require 'ridge.quant.batches'
 local candidates = require 'ridge.quant.candidates'
 local compare_text = require 'ridge.quant.compare_text'
+local held = require 'ridge.quant.held'
 local nets = require 'ridge.quant.nets'
 local report = require 'ridge.quant.report'
 local nn = ridge.nn
@@ -315,6 +316,19 @@ describe('a sensitivity', function()
       .. 'a      i8    0.123  2 of 8   -25.00 [-50.00, +12.50]  1.5000    0.50 [0.25, 0.75]\n'
       .. 'b      w4    0      0 of 8   +0.00 [-12.50, +12.50]   0.2500\nc stays f32: because',
       plain(told))
+  end)
+end)
+
+describe('bytes of a net', function()
+  it('count memory once that two modules share', function()
+    local one = nn.Linear(8, 8, { seed = 1 })
+    local net = nn.Sequential(one, nn.ReLU(), one):eval()
+    assert.equal(4 * 72, held.bytes(net).stored)
+    local two = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)):eval()
+    assert.equal(2 * 4 * 72, held.bytes(two).stored)
+    two[2].weight = two[1].weight
+    assert.equal(2 * 4 * 72 - 4 * 64, held.bytes(two).stored)
+    assert.same({ 0, 0 }, { held.bytes(two).scratch, held.bytes(two).packed })
   end)
 end)
 
