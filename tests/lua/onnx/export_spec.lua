@@ -348,7 +348,10 @@ describe('ridge.onnx.export', function()
       os.remove(path)
     end
     fault('of no operator', function(g) g.nodes[1].op = 'Gemn' end)
-    fault('has 0 outputs', function(g) g.nodes[1].outputs = {} end)
+    fault('has 0 outputs', function(g)
+      g.nodes[2] = { op = 'Relu', domain = '', name = '', inputs = { 'input' }, outputs = {},
+        attributes = {} }
+    end)
     fault('has 2 outputs', function(g) g.nodes[1].outputs[2] = 'more' end)
     fault('is there since version 20', function(g) g.nodes[1].op = 'Gelu' end)
     fault('has 1 inputs', function(g) g.nodes[1].inputs = { g.nodes[1].inputs[1] } end)
