@@ -48,13 +48,13 @@ describe('classes', function()
         shapes = exp }, { op = 'd', calls = 1, flops = 0, shapes = copy } },
       counters = { operations = { { op = 'a', calls = 5, cycles = 7 },
         { op = 'b', calls = 2, cycles = 10 }, { op = 'c', calls = 3, cycles = 20, migrations = 1 },
-        { op = 'd', calls = 6 } } } }
-    assert.same({ { class = 'copies and fills', ops = 1, calls = 6 },
-      { class = 'elementwise', ops = 2, calls = 5, cycles = 30, migrations = 1 },
-      { class = 'sums and losses', ops = 1, calls = 5, cycles = 7 } }, counters.classes(p))
+        { op = 'd', calls = 1 } } } }
+    assert.same({ { class = 'elementwise', ops = 2, calls = 5, cycles = 30, migrations = 1 },
+      { class = 'sums and losses', ops = 1, calls = 5, cycles = 7 },
+      { class = 'copies and fills', ops = 1, calls = 1 } }, counters.classes(p))
     assert.equal('elementwise', p.counters.operations[3].class)
     table.sort(p.counters.operations, function(a, b) return a.op > b.op end)
-    assert.equal('elementwise', counters.classes(p)[2].class) -- in whichever order they come
+    assert.equal('elementwise', counters.classes(p)[1].class) -- in whichever order they come
   end)
 end)
 

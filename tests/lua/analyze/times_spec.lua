@@ -20,7 +20,7 @@ local function timed(plain, found, opt, device)
     n_plain = n_plain + 1
     order[#order + 1] = 'p'
     local ns = plain(n_plain) * MS
-    return { [0] = 100, 100 + ns / 4, 100 + ns / 2, 100 + ns }
+    return { [0] = 1e12, 1e12 + ns / 4, 1e12 + ns / 2, 1e12 + ns }
   end
   watch.run = function(pass)
     order[#order + 1] = 'w'
