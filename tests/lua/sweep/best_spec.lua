@@ -215,7 +215,7 @@ describe('two points by their passes', function()
 end)
 
 describe('finalists timed side by side', function()
-  local function run(rows, answers)
+  local function run(rows, answers, text)
     local ab, n = require 'ridge.sweep.ab', 0
     local before = ab.run
     ab.run = function() -- luacheck: ignore 122
@@ -223,7 +223,7 @@ describe('finalists timed side by side', function()
       if answers[n].code then error(answers[n], 0) end
       return { answers[n] }
     end
-    local g, list = goal('min fwd', rows), {}
+    local g, list = goal(text or 'min fwd', rows), {}
     for i, each in ipairs(rows) do list[i] = { row = each, v = each.fwd } end
     local ok, found = pcall(settle.run, {}, g, list, { 'batch' }, { seconds = 10,
       now = function() return n end })
@@ -233,6 +233,19 @@ describe('finalists timed side by side', function()
     for i, each in ipairs(found.set) do names[i] = each.row.trial end
     return table.concat(names, ' '), found
   end
+
+  it('stand against the first in what is looked for, not in time alone', function()
+    local rows = { row(1, 10, 9, 20, { batch = 8 }), row(2, 12, 9, 20, { batch = 2 }) }
+    local twice = { ratio = 2, ci_lo = 1.6, ci_hi = 2.5, verdict = 'slower', a_ns = 10,
+      margin = 0.01 }
+    local left, found = run(rows, { twice }, 'max batch / fwd')
+    assert.equal('1', left)
+    local pair = found.behind[1].pair
+    -- a quarter of the batch in twice the time
+    assert.near(1 / 8, pair.ratio, 1e-12)
+    assert.near(1 / 10, pair.lo, 1e-12)
+    assert.near(1 / 6.4, pair.hi, 1e-12)
+  end)
 
   it('keep what was told apart when Ctrl-C ends it; other errors go on', function()
     local rows, stop = {}, { code = 'EINTR', message = 'interrupted' }
