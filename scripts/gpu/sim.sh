@@ -21,7 +21,7 @@ export ASAN_OPTIONS=detect_leaks=0:handle_segv=0:use_sigaltstack=0
 export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1
 
-suite=(op grad device layout attention gemm scaled)
+suite=(op grad device layout attention gemm scaled chain)
 suite=("${suite[@]/#/tests/op/}")
 suite=("${suite[@]/%/_spec.lua}")
 
