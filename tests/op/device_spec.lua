@@ -414,6 +414,24 @@ describe('rows of a half type', function()
 end)
 
 -- What a call keeps for its gradient is seen by that alone.
+-- A sum that left its type is made again, by all the lanes that a row has.
+describe('a norm of a long row', function()
+  after_each(tensors.release_all)
+  for _, p in ipairs { 2, 3 } do
+    for dtype, size in pairs { f32 = 3e30, f64 = 3e200 } do
+      it(('is right where its sum is not: %s, p = %d'):format(dtype, p), function()
+        local x = matrix(3, 1200, dtype, function(i) return i == 1 and 1 or size end)
+        local axes = ffi.new('int32_t[1]', 1)
+        tensors.check(C.rg_norm(tensors.make(x, x.shape, dtype), p, axes, 1, 0, out))
+        for i, got in ipairs(tensors.read(tensors.hold(out[0]))) do
+          local want = (i == 2 and 1 or size) * 1200 ^ (1 / p)
+          assert.is_true(math.abs(got / want - 1) < 1e-5, ('row %d is %g'):format(i, got))
+        end
+      end)
+    end
+  end
+end)
+
 describe('the gradient of layer_norm', function()
   after_each(tensors.release_all)
 
