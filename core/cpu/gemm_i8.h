@@ -47,10 +47,13 @@ typedef struct rg_i8_end {
   void (*to_i8)(int8_t *y, const float *x, int64_t n, float scale, float zero);
   void (*to_u8)(uint8_t *y, const float *x, int64_t n, float scale, float zero);
   int32_t (*total)(const int8_t *x, int64_t n); /* the sum */
-  /* sum[c] = that of (x[t][j + c] - zero) w[t][j + c] over n of them, for columns c of a panel; by
-  ** whether x is signed.  Weights are in the lower 16 bits, those above are 0 */
-  void (*depth[2])(int32_t *sum, int64_t n, const uint8_t *const *x, const int32_t *const *w,
-                   int64_t j, int64_t columns, int32_t zero);
+  /* For each of some rows r and each column c of a panel the sum over n pairs of taps:
+  ** sum[r][c] = that of (x[t][r step + c] - zero) w[t][c] over t < 2 n; by whether x is signed.
+  ** w: a panel of lanes for each pair, w[2 t][c] in the lower 16 bits and w[2 t + 1][c] above; lane
+  ** l is for column depth_column[l] */
+  void (*depth[2])(int32_t *sum, int64_t rows, int64_t n, const uint8_t *const *x, int64_t step,
+                   const int32_t *w, int32_t zero);
+  const uint8_t *depth_column;
 } rg_i8_end;
 
 /* The kernels of the instruction set in use. */

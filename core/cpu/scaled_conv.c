@@ -383,7 +383,7 @@ static rg_status run(work *w, const rg_call *call, rg_frame *frame)
   }
   int64_t bytes_n = 2 * w->s.groups * rg_round_up(w->of, RG_PANEL) * (int64_t)sizeof(float);
   bool in_place = is_in_place(w);
-  int64_t bytes = depth      ? rg_scaled_depth_room(&w->s)
+  int64_t bytes = depth      ? rg_scaled_depth_room(&w->s, w->o)
                   : in_place ? padded_bytes(w)
                              : rg_i8_room(&w->product);
 

@@ -21,7 +21,7 @@ typedef struct rg_scaled_depth {
 } rg_scaled_depth;
 
 bool rg_scaled_depth_takes(const rg_conv2d_sizes *s);
-int64_t rg_scaled_depth_room(const rg_conv2d_sizes *s);
+int64_t rg_scaled_depth_room(const rg_conv2d_sizes *s, const rg_conv2d_options *o);
 rg_status rg_scaled_depth_run(const rg_scaled_depth *d, const rg_tensor *weight) RG_CHECK;
 
 #endif

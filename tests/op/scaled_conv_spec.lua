@@ -70,6 +70,10 @@ local GEOMETRIES = {
     { dilation = { 1, 2 }, pad = { 0, 2, 0, 2 } } },
   ['in groups'] = { { 1, 4, 5, 6 }, { 9, 2, 2, 3 }, { groups = 3, stride = { 1, 2 } } },
   ['of each channel'] = { { 1, 5, 5, 5 }, { 5, 1, 3, 3 }, { groups = 5, pad = { 1, 1, 1, 1 } } },
+  ['of each of many channels'] = { { 1, 2, 17, 40 }, { 40, 1, 3, 3 },
+    { groups = 40, pad = { 1, 1, 1, 1 } } },
+  ['of each of many channels, an even number of taps'] = { { 2, 3, 9, 32 }, { 32, 1, 2, 3 },
+    { groups = 32, pad = { 2, 1, 0, 3 }, stride = { 2, 2 }, dilation = { 1, 2 } } },
 }
 
 local function merged(a, b)

@@ -25,39 +25,45 @@
 
 #if defined(__AVX512BW__)
 typedef __m512i whole;
-#define LOAD(p)     _mm512_loadu_si512(p)
-#define STORE(p, x) _mm512_storeu_si512(p, x)
-#define ZERO()      _mm512_setzero_si512()
-#define SPREAD(x)   _mm512_set1_epi32(x)
-#define MADD(x, y)  _mm512_madd_epi16(x, y)
-#define ADD(x, y)   _mm512_add_epi32(x, y)
-#define SUB16(x, y) _mm512_sub_epi16(x, y)
-#define LEFT(x)     _mm512_slli_epi16(x, 8)
-#define RIGHT(x)    _mm512_srai_epi16(x, 8)
+#define LOAD(p)      _mm512_loadu_si512(p)
+#define STORE(p, x)  _mm512_storeu_si512(p, x)
+#define ZERO()       _mm512_setzero_si512()
+#define SPREAD(x)    _mm512_set1_epi32(x)
+#define MADD(x, y)   _mm512_madd_epi16(x, y)
+#define ADD(x, y)    _mm512_add_epi32(x, y)
+#define SUB16(x, y)  _mm512_sub_epi16(x, y)
+#define LEFT(x)      _mm512_slli_epi16(x, 8)
+#define RIGHT(x)     _mm512_srai_epi16(x, 8)
+#define LOW16(x, y)  _mm512_unpacklo_epi16(x, y) /* of each 128 bits */
+#define HIGH16(x, y) _mm512_unpackhi_epi16(x, y)
 enum { ROWS = 10 };
 #elif defined(__AVX2__)
 typedef __m256i whole;
-#define LOAD(p)     _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define STORE(p, x) _mm256_storeu_si256((__m256i *)(void *)(p), x)
-#define ZERO()      _mm256_setzero_si256()
-#define SPREAD(x)   _mm256_set1_epi32(x)
-#define MADD(x, y)  _mm256_madd_epi16(x, y)
-#define ADD(x, y)   _mm256_add_epi32(x, y)
-#define SUB16(x, y) _mm256_sub_epi16(x, y)
-#define LEFT(x)     _mm256_slli_epi16(x, 8)
-#define RIGHT(x)    _mm256_srai_epi16(x, 8)
+#define LOAD(p)      _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define STORE(p, x)  _mm256_storeu_si256((__m256i *)(void *)(p), x)
+#define ZERO()       _mm256_setzero_si256()
+#define SPREAD(x)    _mm256_set1_epi32(x)
+#define MADD(x, y)   _mm256_madd_epi16(x, y)
+#define ADD(x, y)    _mm256_add_epi32(x, y)
+#define SUB16(x, y)  _mm256_sub_epi16(x, y)
+#define LEFT(x)      _mm256_slli_epi16(x, 8)
+#define RIGHT(x)     _mm256_srai_epi16(x, 8)
+#define LOW16(x, y)  _mm256_unpacklo_epi16(x, y) /* of each 128 bits */
+#define HIGH16(x, y) _mm256_unpackhi_epi16(x, y)
 enum { ROWS = 4 };
 #else
 typedef __m128i whole;
-#define LOAD(p)     _mm_loadu_si128((const __m128i *)(const void *)(p))
-#define STORE(p, x) _mm_storeu_si128((__m128i *)(void *)(p), x)
-#define ZERO()      _mm_setzero_si128()
-#define SPREAD(x)   _mm_set1_epi32(x)
-#define MADD(x, y)  _mm_madd_epi16(x, y)
-#define ADD(x, y)   _mm_add_epi32(x, y)
-#define SUB16(x, y) _mm_sub_epi16(x, y)
-#define LEFT(x)     _mm_slli_epi16(x, 8)
-#define RIGHT(x)    _mm_srai_epi16(x, 8)
+#define LOAD(p)      _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define STORE(p, x)  _mm_storeu_si128((__m128i *)(void *)(p), x)
+#define ZERO()       _mm_setzero_si128()
+#define SPREAD(x)    _mm_set1_epi32(x)
+#define MADD(x, y)   _mm_madd_epi16(x, y)
+#define ADD(x, y)    _mm_add_epi32(x, y)
+#define SUB16(x, y)  _mm_sub_epi16(x, y)
+#define LEFT(x)      _mm_slli_epi16(x, 8)
+#define RIGHT(x)     _mm_srai_epi16(x, 8)
+#define LOW16(x, y)  _mm_unpacklo_epi16(x, y) /* of each 128 bits */
+#define HIGH16(x, y) _mm_unpackhi_epi16(x, y)
 enum { ROWS = 4 };
 #endif
 
@@ -220,25 +226,109 @@ static void scale(float *y, int64_t ldy, const int32_t *sum, int64_t rows, const
   }
 }
 
-/* What is not a number compares false, and comes out as zero. */
-#define TO_BYTES(name, T, least, most)                                      \
-  static void name(T *y, const float *x, int64_t n, float of_y, float zero) \
-  {                                                                         \
-    float one_over = 1.0f / of_y;                                           \
-                                                                            \
-    RG_INDEPENDENT                                                          \
-    for (int64_t i = 0; i < n; i++) {                                       \
-      float v = x[i] * one_over;                                            \
-                                                                            \
-      v = v == v ? rintf(v) : 0.0f;                                         \
-      v += zero;                                                            \
-      v = v > (least) ? v : (least);                                        \
-      v = v < (most) ? v : (most);                                          \
-      y[i] = (T)(int32_t)v;                                                 \
-    }                                                                       \
+#if defined(__x86_64__)
+
+/* round(x one_over) + zero of one vector as whole numbers, beyond any byte where that is; what is
+** not a number comes out as zero. */
+ALWAYS_INLINE whole rounded(const float *x, float one_over, int32_t zero)
+{
+  const float far = 1024.0f;
+
+#if defined(__AVX512BW__)
+  __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x), _mm512_set1_ps(one_over));
+
+  v = _mm512_maskz_min_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, _mm512_set1_ps(far));
+  return ADD(_mm512_cvtps_epi32(_mm512_max_ps(v, _mm512_set1_ps(-far))), SPREAD(zero));
+#elif defined(__AVX2__)
+  __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x), _mm256_set1_ps(one_over));
+
+  v = _mm256_and_ps(_mm256_min_ps(v, _mm256_set1_ps(far)), _mm256_cmp_ps(v, v, _CMP_ORD_Q));
+  return ADD(_mm256_cvtps_epi32(_mm256_max_ps(v, _mm256_set1_ps(-far))), SPREAD(zero));
+#else
+  __m128 v = _mm_mul_ps(_mm_loadu_ps(x), _mm_set1_ps(one_over));
+
+  v = _mm_and_ps(_mm_min_ps(v, _mm_set1_ps(far)), _mm_cmpord_ps(v, v));
+  return ADD(_mm_cvtps_epi32(_mm_max_ps(v, _mm_set1_ps(-far))), SPREAD(zero));
+#endif
+}
+
+/* A panel of them as bytes, saturated. */
+ALWAYS_INLINE void panel_to_bytes(uint8_t *y, const float *x, float one_over, int32_t zero,
+                                  const bool is_signed)
+{
+  enum { LANES = WIDE / 4, VECTORS = RG_PANEL / LANES };
+  whole v[VECTORS];
+
+  for (int i = 0; i < VECTORS; i++) {
+    v[i] = rounded(x + (ptrdiff_t)i * LANES, one_over, zero);
   }
-TO_BYTES(to_i8, int8_t, -128.0f, 127.0f)
-TO_BYTES(to_u8, uint8_t, 0.0f, 255.0f)
+#if defined(__AVX512BW__)
+  for (int i = 0; i < VECTORS; i++) {
+    __m128i bytes = is_signed ? _mm512_cvtsepi32_epi8(v[i])
+                              : _mm512_cvtusepi32_epi8(_mm512_max_epi32(v[i], ZERO()));
+
+    _mm_storeu_si128((__m128i *)(void *)(y + (ptrdiff_t)i * LANES), bytes);
+  }
+#elif defined(__AVX2__)
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  __m256i low = _mm256_packs_epi32(v[0], v[1]), high = _mm256_packs_epi32(v[2], v[3]);
+  __m256i bytes = is_signed ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
+
+  STORE(y, _mm256_permutevar8x32_epi32(bytes, order));
+#else
+  for (int i = 0; i < VECTORS; i += 4) {
+    __m128i low = _mm_packs_epi32(v[i], v[i + 1]), high = _mm_packs_epi32(v[i + 2], v[i + 3]);
+
+    STORE(y + (ptrdiff_t)i * LANES,
+          is_signed ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high));
+  }
+#endif
+}
+
+ALWAYS_INLINE int64_t whole_panels(uint8_t *y, const float *x, int64_t n, float one_over,
+                                   float zero, const bool is_signed)
+{
+  int64_t whole_n = n & -RG_PANEL;
+
+  for (int64_t i = 0; i < whole_n; i += RG_PANEL) {
+    panel_to_bytes(y + i, x + i, one_over, (int32_t)zero, is_signed);
+  }
+  return whole_n;
+}
+
+#else
+
+ALWAYS_INLINE int64_t whole_panels(uint8_t *y, const float *x, int64_t n, float one_over,
+                                   float zero, const bool is_signed)
+{
+  (void)y, (void)x, (void)n, (void)one_over, (void)zero, (void)is_signed;
+  return 0;
+}
+
+#endif
+
+/* What is not a number compares false, and comes out as zero. */
+ALWAYS_INLINE float one_byte(float x, float one_over, float zero, float least, float most)
+{
+  float v = x * one_over;
+
+  v = (v == v ? rintf(v) : 0.0f) + zero;
+  v = v > least ? v : least;
+  return v < most ? v : most;
+}
+
+#define TO_BYTES(name, T, least, most, is_signed)                            \
+  static void name(T *y, const float *x, int64_t n, float of_y, float zero)  \
+  {                                                                          \
+    float one_over = 1.0f / of_y;                                            \
+    int64_t i = whole_panels((uint8_t *)y, x, n, one_over, zero, is_signed); \
+                                                                             \
+    for (; i < n; i++) {                                                     \
+      y[i] = (T)(int32_t)one_byte(x[i], one_over, zero, least, most);        \
+    }                                                                        \
+  }
+TO_BYTES(to_i8, int8_t, -128.0f, 127.0f, true)
+TO_BYTES(to_u8, uint8_t, 0.0f, 255.0f, false)
 
 static int32_t total(const int8_t *x, int64_t n)
 {
@@ -254,90 +344,124 @@ static int32_t total(const int8_t *x, int64_t n)
 
 #if defined(__x86_64__)
 
-/* As many bytes as there are lanes of 32 bits; where they are signed their upper halves are not
-** meant. */
-ALWAYS_INLINE whole bytes_at(const uint8_t *x, const bool is_signed)
+/* Bytes as 16 bits each, as many as there are lanes of those. */
+ALWAYS_INLINE whole widened(const uint8_t *x, const bool is_signed)
 {
 #if defined(__AVX512BW__)
+  __m256i some = _mm256_loadu_si256((const __m256i *)(const void *)x);
+
+  return is_signed ? _mm512_cvtepi8_epi16(some) : _mm512_cvtepu8_epi16(some);
+#elif defined(__AVX2__)
   __m128i some = _mm_loadu_si128((const __m128i *)(const void *)x);
 
-  return is_signed ? _mm512_cvtepi8_epi32(some) : _mm512_cvtepu8_epi32(some);
-#elif defined(__AVX2__)
-  __m128i some = _mm_loadl_epi64((const __m128i *)(const void *)x);
-
-  return is_signed ? _mm256_cvtepi8_epi32(some) : _mm256_cvtepu8_epi32(some);
+  return is_signed ? _mm256_cvtepi8_epi16(some) : _mm256_cvtepu8_epi16(some);
 #else
-  int32_t four;
+  __m128i some = _mm_unpacklo_epi8(_mm_loadl_epi64((const __m128i *)(const void *)x), ZERO());
 
-  memcpy(&four, x, sizeof(four));
-  __m128i some = _mm_unpacklo_epi8(_mm_cvtsi32_si128(four), ZERO());
-
-  if (is_signed) {
-    some = RIGHT(LEFT(some));
-  }
-  return _mm_unpacklo_epi16(some, ZERO());
+  return is_signed ? RIGHT(LEFT(some)) : some;
 #endif
 }
 
-/* Weights are in the lower halves of their lanes, with nothing above: pmaddwd multiplies those of
-** 16 bits, which differences of bytes fit into, and adds nothing. */
-ALWAYS_INLINE void panel_of(int32_t *sum, int64_t n, const uint8_t *const *x,
-                            const int32_t *const *w, int64_t j, int32_t zero, const bool is_signed)
+/* The sums of lanes as those of columns: two vectors of LOW and HIGH, which take turns by 128 bits.
+*/
+ALWAYS_INLINE void store_in_order(int32_t *sum, whole low, whole high)
 {
-  enum { LANES = WIDE / 4, VECTORS = RG_PANEL / LANES };
-  const whole less = SPREAD(zero);
-  whole s[VECTORS];
+#if defined(__AVX512BW__)
+  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+  const __m512i second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
 
-  for (int v = 0; v < VECTORS; v++) {
-    s[v] = ZERO();
-  }
-  for (int64_t t = 0; t < n; t++) {
-#pragma GCC unroll 8
-    for (int v = 0; v < VECTORS; v++) {
-      whole a = SUB16(bytes_at(x[t] + j + (ptrdiff_t)v * LANES, is_signed), less);
+  STORE(sum, _mm512_permutex2var_epi64(low, first, high));
+  STORE(sum + 16, _mm512_permutex2var_epi64(low, second, high));
+#elif defined(__AVX2__)
+  STORE(sum, _mm256_permute2x128_si256(low, high, 0x20));
+  STORE(sum + 8, _mm256_permute2x128_si256(low, high, 0x31));
+#else
+  STORE(sum, low);
+  STORE(sum + 4, high);
+#endif
+}
 
-      s[v] = ADD(s[v], MADD(a, LOAD(w[t] + j + (ptrdiff_t)v * LANES)));
+enum { BYTES = WIDE / 2, CHUNKS = RG_PANEL / BYTES }; /* columns of two vectors of sums */
+
+/* pmaddwd multiplies two taps of a column, of 16 bits, which differences of bytes fit into, and
+** adds the products. */
+ALWAYS_INLINE void depth(int32_t *sum, int64_t rows, int64_t n, const uint8_t *const *x,
+                         int64_t step, const int32_t *w, int32_t zero, const bool is_signed)
+{
+  const whole less = SPREAD((int32_t)((uint32_t)(uint16_t)zero * 0x10001u));
+
+  for (int64_t r = 0; r < rows; r++, sum += RG_PANEL) {
+    whole low[CHUNKS], high[CHUNKS];
+
+    for (int v = 0; v < CHUNKS; v++) {
+      low[v] = high[v] = ZERO();
+    }
+    for (int64_t t = 0; t < n; t++) {
+      const uint8_t *even = x[2 * t] + r * step, *odd = x[2 * t + 1] + r * step;
+      const int32_t *pair = w + t * RG_PANEL;
+
+#pragma GCC unroll 4
+      for (int v = 0; v < CHUNKS; v++) {
+        whole a = SUB16(widened(even + (ptrdiff_t)v * BYTES, is_signed), less);
+        whole b = SUB16(widened(odd + (ptrdiff_t)v * BYTES, is_signed), less);
+
+        low[v] = ADD(low[v], MADD(LOW16(a, b), LOAD(pair + (ptrdiff_t)v * BYTES)));
+        high[v] = ADD(high[v], MADD(HIGH16(a, b), LOAD(pair + (ptrdiff_t)v * BYTES + WIDE / 4)));
+      }
+    }
+    for (int v = 0; v < CHUNKS; v++) {
+      store_in_order(sum + (ptrdiff_t)v * BYTES, low[v], high[v]);
     }
   }
-  for (int v = 0; v < VECTORS; v++) {
-    STORE(sum + (ptrdiff_t)v * LANES, s[v]);
-  }
 }
 
-#endif
+#else
 
-ALWAYS_INLINE void depth(int32_t *sum, int64_t n, const uint8_t *const *x, const int32_t *const *w,
-                         int64_t j, int64_t columns, int32_t zero, const bool is_signed)
+ALWAYS_INLINE void depth(int32_t *sum, int64_t rows, int64_t n, const uint8_t *const *x,
+                         int64_t step, const int32_t *w, int32_t zero, const bool is_signed)
 {
-#if defined(__x86_64__)
-  if (columns == RG_PANEL) {
-    panel_of(sum, n, x, w, j, zero, is_signed);
-    return;
-  }
-#endif
-  for (int64_t c = 0; c < RG_PANEL; c++) {
-    sum[c] = 0;
-  }
-  for (int64_t t = 0; t < n; t++) {
-    for (int64_t c = 0; c < columns; c++) {
-      int32_t byte = is_signed ? (int8_t)x[t][j + c] : x[t][j + c];
+  for (int64_t r = 0; r < rows; r++, sum += RG_PANEL) {
+    for (int64_t c = 0; c < RG_PANEL; c++) {
+      sum[c] = 0;
+    }
+    for (int64_t t = 0; t < 2 * n; t++) {
+      for (int64_t c = 0; c < RG_PANEL; c++) {
+        uint8_t byte = x[t][r * step + c];
+        int16_t by = (int16_t)((uint32_t)w[t / 2 * RG_PANEL + c] >> t % 2 * 16);
 
-      sum[c] += (byte - zero) * (int16_t)w[t][j + c];
+        sum[c] += ((is_signed ? (int8_t)byte : byte) - zero) * by;
+      }
     }
   }
 }
 
-static void depth_u8(int32_t *sum, int64_t n, const uint8_t *const *x, const int32_t *const *w,
-                     int64_t j, int64_t columns, int32_t zero)
+#endif
+
+static void depth_u8(int32_t *sum, int64_t rows, int64_t n, const uint8_t *const *x, int64_t step,
+                     const int32_t *w, int32_t zero)
 {
-  depth(sum, n, x, w, j, columns, zero, false);
+  depth(sum, rows, n, x, step, w, zero, false);
 }
 
-static void depth_i8(int32_t *sum, int64_t n, const uint8_t *const *x, const int32_t *const *w,
-                     int64_t j, int64_t columns, int32_t zero)
+static void depth_i8(int32_t *sum, int64_t rows, int64_t n, const uint8_t *const *x, int64_t step,
+                     const int32_t *w, int32_t zero)
 {
-  depth(sum, n, x, w, j, columns, zero, true);
+  depth(sum, rows, n, x, step, w, zero, true);
 }
+
+/* As LOW16 and HIGH16 deal the columns of a chunk out to lanes. */
+static const uint8_t depth_column[RG_PANEL] = {
+#if defined(__AVX512BW__)
+  0, 1, 2, 3, 8,  9,  10, 11, 16, 17, 18, 19, 24, 25, 26, 27,
+  4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31
+#elif defined(__AVX2__)
+  0,  1,  2,  3,  8,  9,  10, 11, 4,  5,  6,  7,  12, 13, 14, 15,
+  16, 17, 18, 19, 24, 25, 26, 27, 20, 21, 22, 23, 28, 29, 30, 31
+#else
+  0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+  16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+#endif
+};
 
 /* -- Tables ------------------------------------------------------------------------------------ */
 
@@ -356,6 +480,9 @@ const rg_i8_kernels RG_SIMD_NAME(rg_i8_kernels) = {
   .row = pack_row,
 };
 
-const rg_i8_end RG_SIMD_NAME(rg_i8_end) = {
-  .scale = scale, .to_i8 = to_i8, .to_u8 = to_u8, .total = total, .depth = { depth_u8, depth_i8 }
-};
+const rg_i8_end RG_SIMD_NAME(rg_i8_end) = { .scale = scale,
+                                            .to_i8 = to_i8,
+                                            .to_u8 = to_u8,
+                                            .total = total,
+                                            .depth = { depth_u8, depth_i8 },
+                                            .depth_column = depth_column };
