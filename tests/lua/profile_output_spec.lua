@@ -342,6 +342,54 @@ describe('a picture', function()
   end)
 end)
 
+describe('a roofline', function()
+  local x = ridge.randn(64, 64)
+  local function profiled()
+    return ridge.profile(function() for _ = 1, 3 do x:matmul(x) x:exp() end end,
+      { roof = 'none', lines = false })
+  end
+
+  it('has each kind of call where its counts and its time put it', function()
+    local p = profiled()
+    local figure, by = p:roofline(), {}
+    for _, row in ipairs(figure.rows) do by[row.operation] = row end
+    for _, entry in ipairs(p.calls) do
+      local row = by[entry.op]
+      assert.equal(3, row.calls)
+      assert.equal(entry.self_ns / 3, row.call)
+      assert.equal(entry.flops / 3, row.call_flops)
+      assert.equal(entry.bytes / 3, row.call_bytes)
+    end
+    assert.equal(2 * 64 ^ 3, by.matmul.call_flops)
+    assert.equal(2, #figure.rows)
+    assert.is_nil(figure.finding)
+    assert.matches('Points are rates from means of', table.concat(figure.caption, ' '))
+  end)
+
+  it('has the ceilings of this machine, and says what none of them allows', function()
+    local p = profiled()
+    local function roofs(arithmetic)
+      return { list = { { name = 'fma.f32', value = arithmetic }, { name = 'bw.l1', value = 1e15 } } }
+    end
+    p.roof_known = roofs(1e6)
+    assert.matches('^2 points lie above every roof', p:roofline().finding)
+    p.roof_known = roofs(1e15)
+    local path = os.tmpname() .. '.png'
+    assert.is_nil(p:roofline(path).finding)
+    local file = assert(io.open(path, 'rb'))
+    assert.equal('\137PNG\r\n', file:read(6))
+    file:close()
+    os.remove(path)
+  end)
+
+  it('of nothing that is counted is none', function()
+    local ok, err = pcall(function() ridge.profile(function() end):roofline() end)
+    assert.is_false(ok)
+    assert.matches('output_spec.lua:%d+: profile:roofline: no call on the CPU has operations',
+      tostring(err))
+  end)
+end)
+
 describe('a full disk', function()
   it('is said, and the profile is there still', function()
     local p = training()

@@ -43,9 +43,10 @@ Exit status: the recipe's; 1 when a file could not be written.]],
   { 'folded', '', 'file with folded stacks', writes = 'file' },
   { 'speedscope', '', 'JSON file for speedscope.app', writes = 'file' },
   { 'plot', '', 'PNG file with what ran when', writes = 'file' },
+  { 'roofline', '', 'PNG file with its calls under the measured roofs', writes = 'file' },
 }
 
-local OUTPUTS = { 'trace', 'flame', 'folded', 'speedscope', 'plot' }
+local OUTPUTS = { 'trace', 'flame', 'folded', 'speedscope', 'plot', 'roofline' }
 
 local function fail(reason) return stored.fail('profile', reason) end
 
@@ -88,8 +89,11 @@ function M.main(argv)
     return fail(rest)
   elseif #rest == 0 then
     return fail 'the name of a recipe is missing'
-  elseif opt.plot ~= '' and not opt.plot:lower():find '%.png$' then
-    return fail '--plot: figures are PNG files, so the path must end in .png'
+  end
+  for _, name in ipairs { 'plot', 'roofline' } do
+    if opt[name] ~= '' and not opt[name]:lower():find '%.png$' then
+      return fail(('--%s: figures are PNG files, so the path must end in .png'):format(name))
+    end
   end
   local recipe = require 'ridge.cli.recipe'
   local found, reason = recipe.find(rest[1])

@@ -21,6 +21,10 @@ local ARITHMETIC = { ['fma.f32'] = 'FMA f32', ['fma.f64'] = 'FMA f64', ['amx.bf1
   ['dot.bf16'] = 'AVX-512 bf16' }
 local MEMORY = { ['bw.l1'] = 'L1', ['bw.l2'] = 'L2', ['bw.llc'] = 'LLC', ['bw.dram'] = 'DRAM' }
 
+local MEDIANS = 'Points are rates from medians of %s with their 95 %% confidence intervals; larger '
+  .. 'ones take longer.'
+local MEANS = 'Points are rates from means of %s; larger ones take longer.' -- of a profile's calls
+
 -- Points with both counts: intensity in operations a byte, rate in GFLOP/s.
 local function points_of(rows, phase)
   local out = {}
@@ -170,7 +174,8 @@ local function finding(points, arithmetic, memory)
 end
 
 --- The roofline.
----@param rows table points, and ceilings: roof, value (a second), value_lo, value_hi
+---@param rows table points, and ceilings: roof, value (a second), value_lo, value_hi; means: times
+---  are means of calls that were not timed to be compared
 ---@param opt table checked options
 ---@return table figure
 function M.make(rows, opt)
@@ -193,8 +198,7 @@ function M.make(rows, opt)
     end
   end
   local own = { from = opt.from, to = opt.to, pair_by = pairs_by }
-  local text = landscape.caption(measured, opt.y, 'Points are rates from medians of %s with their '
-    .. '95 %% confidence intervals; larger ones take longer.')
+  local text = landscape.caption(measured, opt.y, rows.means and MEANS or MEDIANS)
   text[#text + 1] = #arithmetic > 0 and 'Ceilings were measured on this machine.'
     or 'No ceilings are stored; ridge calibrate measures them.'
   return figure.new { kind = 'roofline', rows = rows, opt = opt, natural = { 1040, 720 },

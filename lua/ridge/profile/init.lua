@@ -247,7 +247,7 @@ end
 ---  operations and classes, with operation_counters: rows with the same by operation, by class },
 ---  unavailable (by name, why: counters, 'cupti', 'lua'), notes, failed; tostring shows it as text.
 ---  p:bottlenecks(), p:table(), p:trace(path), p:flame(path), p:folded(), p:speedscope(path),
----  p:plot()
+---  p:plot(), p:roofline()
 -- >> ridge.profile(function() return ridge.ones(64, 64):matmul(ridge.ones(64, 64)) end).op_ns
 -- >> print(ridge.profile(function(p)
 -- >>   p:section('data', function() x = ridge.randn(64, 64) end)

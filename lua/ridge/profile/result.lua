@@ -171,6 +171,22 @@ function Profile:plot(path)
   return figure
 end
 
+--- Its calls under the roofs of this machine, as a picture: `:save 'x.png'`, `:show()`. A point is
+--- all calls of an operation with the same shapes; ceilings are those that `roof` names.
+---@param path string|nil PNG file that it is saved to
+---@return table figure
+-- >> ridge.profile(function() ridge.ones(64, 64):matmul(ridge.ones(64, 64)) end):roofline():show()
+function Profile:roofline(path)
+  local rows = require('ridge.profile.roof').rows(ended(self, 'roofline'):roofs(), self.calls)
+  if #rows == 0 then
+    blame.raise('profile:roofline: no call on the CPU has operations and bytes that are counted',
+      'EARG', 'profile:roofline')
+  end
+  local figure = require('ridge.plot').draw('roofline', rows, { y = 'call', by = 'operation' })
+  if path ~= nil then figure:save(path) end
+  return figure
+end
+
 require('ridge.types').register('Profile', function(value)
   return getmetatable(value) == Profile
 end, {
@@ -180,6 +196,7 @@ end, {
               flame = 'flame(path): a flame graph, SVG', folded = 'folded(path): folded stacks',
               speedscope = 'speedscope(path): for speedscope.app',
               plot = 'plot(path): a picture, to :save(path) or :show()',
+              roofline = 'roofline(path): its calls under the measured roofs',
               step = 'step(): a step is through', start = 'start(name): a section begins',
               stop = 'stop(name): it ends', section = 'section(name, f, ...): f in a section' },
 })

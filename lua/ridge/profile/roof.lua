@@ -19,7 +19,7 @@ end
 --- The ceilings of the CPU at the threads in use.
 ---@param how string 'stored': those of the results database, 'measured': measured now, for some
 ---  seconds, 'none'
----@return table|nil roofs by_name, machine; nil where none are known
+---@return table|nil roofs by_name, list, machine; nil where none are known
 function M.known(how)
   local list
   if how == 'measured' then
@@ -31,7 +31,7 @@ function M.known(how)
   if not list then return nil end
   local machine = backend.machine()
   machine.threads = backend.threads()
-  return { by_name = roof.by_name(list), machine = machine }
+  return { by_name = roof.by_name(list), machine = machine, list = list }
 end
 
 --- The least that the calls of an entry take at best.
@@ -64,6 +64,28 @@ function M.of(roofs, parts)
     end
   end
   return compute, memory, ns > 0 and least / ns or nil
+end
+
+--- Calls as points of a roofline, and the ceilings as rows beside them.
+---@param roofs table|nil
+---@param calls table of a profile: those of the CPU that have operations and bytes are points
+---@return table rows
+function M.rows(roofs, calls)
+  local rows = { means = true }
+  for _, entry in ipairs(calls) do
+    if entry.device == 'cpu' and entry.flops > 0 and entry.bytes > 0 and entry.self_ns > 0 then
+      local n = entry.calls
+      rows[#rows + 1] = { state = 'ok', operation = entry.op, shapes = entry.shapes, calls = n,
+        dtype = type_of(entry.shapes), call = entry.self_ns / n, call_flops = entry.flops / n,
+        call_bytes = entry.bytes / n }
+    end
+  end
+  if #rows == 0 then return rows end
+  for _, c in ipairs(roofs and roofs.list or {}) do
+    rows[#rows + 1] = { roof = c.name, value = c.value, value_lo = c.ci_lo, value_hi = c.ci_hi,
+      threads = c.threads, state = 'ceiling' }
+  end
+  return rows
 end
 
 return M

@@ -424,6 +424,7 @@ M.METHODS = {
   ['a profile:flame'] = 'ridge.profile(function() return F(a, b):exp() end), "fit.svg"',
   ['a profile:folded'] = 'ridge.profile(function() return F(a, b):exp() end), "fit.folded"',
   ['a profile:speedscope'] = 'ridge.profile(function() return F(a, b):exp() end), "fit.speed.json"',
+  ['a profile:roofline'] = 'ridge.profile(function() return F(a, b):exp() end), "fit.roof.png"',
   ['a event:since'] = 'ridge.device.event():set(), ridge.device.event():set()',
   ['tensor:squeeze'] = 'F(1, b), 1', ['tensor:view'] = 'ridge.ones(a, b), b, a',
   ['tensor:equal'] = 'F(a, b), F(a, b)', ['tensor:same_storage'] = 'F(a, b), F(a, b)',
