@@ -363,13 +363,15 @@ describe('a roofline', function()
     assert.equal(2 * 64 ^ 3, by.matmul.call_flops)
     assert.equal(2, #figure.rows)
     assert.is_nil(figure.finding)
-    assert.matches('Points are rates from means of', table.concat(figure.caption, ' '))
+    assert.matches('Points are rates from the mean time of calls with the same shapes',
+      table.concat(figure.caption, ' '))
   end)
 
   it('has the ceilings of this machine, and says what none of them allows', function()
     local p = profiled()
     local function roofs(arithmetic)
-      return { list = { { name = 'fma.f32', value = arithmetic }, { name = 'bw.l1', value = 1e15 } } }
+      return { list = { { name = 'fma.f32', value = arithmetic },
+        { name = 'bw.l1', value = 1e15 } } }
     end
     p.roof_known = roofs(1e6)
     assert.matches('^2 points lie above every roof', p:roofline().finding)

@@ -23,7 +23,9 @@ local MEMORY = { ['bw.l1'] = 'L1', ['bw.l2'] = 'L2', ['bw.llc'] = 'LLC', ['bw.dr
 
 local MEDIANS = 'Points are rates from medians of %s with their 95 %% confidence intervals; larger '
   .. 'ones take longer.'
-local MEANS = 'Points are rates from means of %s; larger ones take longer.' -- of a profile's calls
+-- of a profile
+local MEANS = 'Points are rates from the mean time of calls with the same shapes; larger ones take '
+  .. 'longer.'
 
 -- Points with both counts: intensity in operations a byte, rate in GFLOP/s.
 local function points_of(rows, phase)
@@ -134,7 +136,11 @@ local function draw(data)
       ys[#ys + 1] = roof.hi
       for _, m in ipairs(data.memory) do xs[#xs + 1] = roof.rate / m.rate end
     end
-    local spec = { right = data.by and 90 or 12,
+    local widest = 0 -- of the names beside the panel
+    for _, value in ipairs(data.by and rows_of.distinct(data.rows, data.by) or {}) do
+      widest = math.max(widest, (c:measure(tostring(value), t.size.note)))
+    end
+    local spec = { right = data.by and math.max(90, widest + 34) or 12,
       x = { scale = scale.fit(xs, { log = 10 }), kind = 'number', label = 'FLOP a byte' },
       y = { scale = scale.fit(ys, { log = 10 }), kind = 'gflops', label = 'rate' } }
     local panel = series.grid(c, t, box, { spec }, 1)[1]
