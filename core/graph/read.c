@@ -153,14 +153,77 @@ rg_status rg_graph_bind(rg_graph *graph, int32_t value, rg_tensor *x)
 
 /* -- Changes ----------------------------------------------------------------------------- */
 
+/* Views of what was exchanged lie in the memory of what came in its place: by the lifetimes of
+** storages it is known how long that is needed. */
+static rg_status move_views(rg_graph *g)
+{
+  const int32_t *order;
+  int32_t n;
+
+  RG_TRY(rg_ir_order(g, &order, NULL, &n));
+  for (int32_t i = 0; i < n; i++) { /* a view of a view behind that one */
+    const rg_ir_node *node = rg_ir_node_at(g, order[i]);
+    const int32_t in = node->n_in == 1 ? rg_ir_inputs(g, node)[0] : RG_IR_NONE;
+    const int32_t out = node->n_out == 1 ? rg_ir_outputs(g, node)[0] : RG_IR_NONE;
+
+    if (node->op->view == NULL || node->compound || in == RG_IR_NONE || out == RG_IR_NONE) {
+      continue;
+    }
+    const rg_ir_value *x = rg_ir_value_at(g, in);
+    rg_ir_value *y = rg_ir_value_at(g, out);
+
+    if (y->storage != x->storage && y->was == RG_IR_NONE) {
+      y->storage = x->storage;
+      y->version = x->version;
+    }
+  }
+  return RG_OK;
+}
+
+/* Is a value what a kernel makes, in memory of its own, before anybody writes there? */
+static bool is_made(const rg_graph *g, int32_t value)
+{
+  const bool there = value >= 0 && value < rg_ir_n_values(g) && !rg_ir_value_at(g, value)->removed;
+  const rg_ir_value *v = there ? rg_ir_value_at(g, value) : NULL;
+
+  return there && v->producer != RG_IR_NONE && v->was == RG_IR_NONE && v->version == 0 &&
+         rg_ir_node_at(g, v->producer)->op->view == NULL;
+}
+
+/* Does nothing else lie in the memory of a value? */
+static bool is_alone(const rg_graph *g, int32_t value)
+{
+  const int32_t storage = rg_ir_value_at(g, value)->storage;
+
+  for (int32_t i = 0; i < rg_ir_n_values(g); i++) {
+    const rg_ir_value *v = rg_ir_value_at(g, i);
+
+    if (i != value && !v->removed && v->storage == storage) {
+      return false;
+    }
+  }
+  return true;
+}
+
 rg_status rg_graph_replace(rg_graph *graph, int32_t old, int32_t by)
 {
-  return rg_ir_replace(graph, old, by);
+  if (old != by && is_made(graph, old) && is_made(graph, by) && is_alone(graph, by)) {
+    /* who views or writes over the old one finds the new one in its memory */
+    rg_ir_value *a = rg_ir_value_at(graph, old);
+    rg_ir_value *b = rg_ir_value_at(graph, by);
+    const int32_t storage = a->storage;
+
+    a->storage = b->storage;
+    b->storage = storage;
+  }
+  RG_TRY(rg_ir_replace(graph, old, by));
+  return move_views(graph);
 }
 
 rg_status rg_graph_set_input(rg_graph *graph, int32_t node, int32_t slot, int32_t value)
 {
-  return rg_ir_set_input(graph, node, slot, value);
+  RG_TRY(rg_ir_set_input(graph, node, slot, value));
+  return move_views(graph);
 }
 
 rg_status rg_graph_remove(rg_graph *graph, int32_t node)

@@ -1,16 +1,16 @@
 -- SPDX-License-Identifier: MIT
 --- How graphs run best on this machine, measured by ridge.compile's max-autotune: which passes are
---- left out, and which activations stay apart from their product. Rows of the table of choices
---- beside those of products (ridge.choices), kept and taken with them.
+--- left out, which activations stay apart from their product, which chains are taken apart. Rows of
+--- the table of choices beside those of products (ridge.choices), kept and taken with them.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 
 local M = {}
 
-M.OPERATIONS = { 'passes', 'epilogue' }
+M.OPERATIONS = { 'passes', 'epilogue', 'chain' }
 
-local known = { passes = {}, epilogue = {} } -- by problem: rows
+local known -- by operation and problem: rows
 
 local function now_us() return os.time() * 1e6 end
 
@@ -22,7 +22,7 @@ function M.problem(text)
 end
 
 --- What was chosen; nil where it was not measured, and where `deterministic` is on.
----@param operation string 'passes' or 'epilogue'
+---@param operation string 'passes', 'epilogue' or 'chain'
 ---@param problem string
 ---@return string|nil path
 function M.get(operation, problem)
@@ -82,6 +82,11 @@ function M.take(operation, list)
 end
 
 --- Forget all of it.
-function M.forget() known = { passes = {}, epilogue = {} } end
+function M.forget()
+  known = {}
+  for _, operation in ipairs(M.OPERATIONS) do known[operation] = {} end
+end
+
+M.forget()
 
 return M

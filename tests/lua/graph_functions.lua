@@ -135,7 +135,7 @@ local MAKE = {
     return x:matmul(y)
   end,
   function(x, below, _, other) return ridge.concat({ x, other() }, below(math.max(1, x.ndim))) end,
-  function(x, below) return x:take(ridge.arange(0, 2, { dtype = 'i64' }):remainder(x.shape[1])), below end,
+  function(x) return x:take(ridge.arange(0, 2, { dtype = 'i64' }):remainder(x.shape[1])) end,
   function(x, below) return x:dropout(0.25), below end,
   function(_, _, pick) return ridge[pick { 'rand', 'randn' }](unpack(pick(SHAPES))) end,
   function(_, _, pick) return ridge[pick { 'zeros', 'ones' }](unpack(pick(SHAPES))) end,

@@ -22,24 +22,25 @@ local FLOATS = { f16 = true, bf16 = true, f32 = true, f64 = true }
 
 -- -- Numbers ---------------------------------------------------------------------------------
 
+-- The elements of a tensor, at, and what holds them.
 local function doubles(x)
   local whole = x:detach():to('f64'):contiguous()
-  return ffi.cast('const double *', whole._t._data), whole
+  return { at = ffi.cast('const double *', whole._t._data), holds = whole, n = x.count }
 end
 
 local function is_finite(v) return v - v == 0 end
 
-local function largest(values, n)
+local function largest(values)
   local most = 0
-  for i = 0, n - 1 do
-    local v = math.abs(values[i])
+  for i = 0, values.n - 1 do
+    local v = math.abs(values.at[i])
     if is_finite(v) and v > most then most = v end
   end
   return most
 end
 
--- What moves a tensor: numbers of floats that are no whole ones, of memory that is new. of_nan: nan,
--- too.
+-- What moves a tensor: numbers of floats that are no whole ones, of memory that is new. of_nan:
+-- nan, too.
 local function mover(seed, of_nan)
   local draw = seeded(seed)
   return function(y, pool)
@@ -47,13 +48,13 @@ local function mover(seed, of_nan)
     for _, x in ipairs(pool) do
       if x:same_storage(y) then return y end
     end
-    local values, held = doubles(y)
+    local values = doubles(y)
     local numbers = false
     local by = ridge.zeros(y.count, { dtype = 'f64' })
     local at = ffi.cast('double *', by._t._data)
-    local scale = (y.dtype == 'f64' and 1e-13 or 1e-6) * largest(values, y.count)
+    local scale = (y.dtype == 'f64' and 1e-13 or 1e-6) * largest(values)
     for i = 0, y.count - 1 do
-      local v = values[i]
+      local v = values.at[i]
       if is_finite(v) and (v ~= math.floor(v) or math.abs(v) > 1e4) then
         local step = OF_HALF[y.dtype] and OF_HALF[y.dtype] * math.abs(v) or scale
         at[i] = step * (draw(STEPS) / STEPS * 2 - 1)
@@ -62,7 +63,6 @@ local function mover(seed, of_nan)
         numbers = true
       end
     end
-    held = nil
     by = by:reshape(unpack(y.shape)):to(y.dtype)
     return numbers and ridge.where(y:isnan(), by, y + by) or y + by
   end
@@ -75,8 +75,8 @@ end
 ---@return boolean gains a number stands where nan stood, and that is all that is huge
 function M.distance(want, got)
   if want.dtype ~= got.dtype or want.count ~= got.count then return math.huge, false end
-  local a, held_a = doubles(want)
-  local b, held_b = doubles(got)
+  local one, other = doubles(want), doubles(got)
+  local a, b = one.at, other.at
   local most, gains = 0, false
   for i = 0, want.count - 1 do
     if is_finite(a[i]) and is_finite(b[i]) then
@@ -87,9 +87,7 @@ function M.distance(want, got)
       return math.huge, false
     end
   end
-  local scale = largest(a, want.count)
-  held_a, held_b = nil, nil -- until here
-  return most == 0 and 0 or most / scale, gains
+  return most == 0 and 0 or most / largest(one), gains
 end
 
 -- -- Runs ------------------------------------------------------------------------------------
@@ -178,13 +176,15 @@ end
 --- Run it behind passes.
 ---@param names string[]
 ---@return string verdict 'idle': they change nothing; 'same': the bits; 'near': to a millionth;
----  'claimed': to 1e-5; 'moved': no further than ten times what moving gives; 'open': moving goes so
----  far that nothing is said; 'gains': a number for nan; 'off'
+---  'claimed': to 1e-5; 'moved': no further than ten times what moving gives; 'open': moving goes
+---  so far that nothing is said; 'gains': a number for nan; 'off'
 ---@return number distance the largest that was judged
 ---@return string|nil where it is off
 function Subject:behind(names)
   if #names > 0 and self.graph:optimize(names):same(self.graph) then return 'idle', 0 end
-  local got = rounds(self.seed, function(f) return ridge.graph(f):optimize(names):check():plan() end)
+  local got = rounds(self.seed, function(f)
+    return ridge.graph(f):optimize(names):check():plan()
+  end)
   local verdict, most, where = 'same', 0, nil
   local rank = { same = 0, near = 1, claimed = 2, moved = 3, gains = 4, open = 5, off = 6 }
   for round = 0, 3 do

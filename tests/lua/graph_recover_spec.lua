@@ -127,7 +127,9 @@ describe('recover of batch norms', function()
       end,
       function(a) return centred(a) * (along 'weight' / var():sqrt()) + along 'bias' end,
       function(a) return centred(a) * (1 / var():sqrt()) * along 'weight' + along 'bias' end,
-      function(a) return along 'bias' + centred(a) * (var():sqrt():reciprocal() * along 'weight') end,
+      function(a)
+        return along 'bias' + centred(a) * (var():sqrt():reciprocal() * along 'weight')
+      end,
     } do
       local ran, h = recovered(f, ridge.randn(2, 6, 4, 4))
       assert.equal(NORM, ran, i)
@@ -202,9 +204,9 @@ describe('recover of batch norms', function()
     for _, late in ipairs { 'running_mean', 'running_var' } do
       local held = ridge.ones(1, 6, 1, 1)
       local g = ridge.graph(function(a)
-        local mean = late == 'running_mean' and held or along 'running_mean'
+        local middle = late == 'running_mean' and held or along 'running_mean'
         local v = late == 'running_var' and held or along 'running_var'
-        local d, s = a - mean, (v + 1e-3):sqrt()
+        local d, s = a - middle, (v + 1e-3):sqrt()
         held:add_(1)
         return d / s
       end, x):optimize(PASSES):check()

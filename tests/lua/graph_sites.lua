@@ -154,7 +154,9 @@ local SITES = {
   function(w) return (w.sites.features(filled(w.x, 2, 3, 6))) end,
   function(w) return w.x:argmin(w.below(math.max(1, w.x.ndim))) end,
   function(w) return w.x:unsqueeze(1):squeeze(1):unsqueeze(-1) end,
-  function(w) return nn.cross_entropy(filled(w.x, ROWS, 6), ridge.arange(0, ROWS - 1, { dtype = 'i64' })) end,
+  function(w)
+    return nn.cross_entropy(filled(w.x, ROWS, 6), ridge.arange(0, ROWS - 1, { dtype = 'i64' }))
+  end,
   function() return ridge.randint(0, 5, ROWS, 6) end,
   function(w) return w.x:atan():sinh() end,
   function(w)

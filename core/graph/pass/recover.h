@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Compounds out of their pieces: what recover.c, recover_attention.c and recover_batch_norm.c share.
+** Compounds out of their pieces: what recover.c, recover_attention.c and recover_batch_norm.c have
+** in common.
 */
 #ifndef RIDGE_GRAPH_PASS_RECOVER_H
 #define RIDGE_GRAPH_PASS_RECOVER_H

@@ -5,7 +5,7 @@
 **   (x - mean) / sqrt(var + eps) w + b        batch_norm(x, w, b, mean, var)
 **
 ** mean, var, w and b are one number for each position of one axis of x, the same axis; w and b may
-** be missing, and w may be multiplied by the root first.  rsqrt, 1 / sqrt and the reciprocal of sqrt
+** be missing, and w may be divided by the root first.  rsqrt, 1 / sqrt and the reciprocal of sqrt
 ** may stand for the division.  What comes out is the compound with the nodes of its body, which
 ** batch_norm_folding knows, as those are that nn.BatchNorm makes, and ONNX has a name for it.
 **
@@ -34,7 +34,8 @@ static const rg_meta *meta_of(const rg_recover *f, int32_t value)
 
 /* -- Channels ------------------------------------------------------------------------------ */
 
-/* Is a value that broadcasts to x one number for each channel?  The first one says of which axis. */
+/* Is a value that broadcasts to x one number for each channel?  The first one says of which
+** axis. */
 static bool is_channels(const rg_recover *f, norm *n, int32_t value)
 {
   const rg_ir_value *v = rg_ir_value_at(f->g, value);
@@ -60,7 +61,7 @@ static bool is_channels(const rg_recover *f, norm *n, int32_t value)
   return true;
 }
 
-/* What a value is a view of that has the same elements in the same order; itself where it is none. */
+/* What a value is a view of with the same elements in the same order; itself where it is none. */
 static int32_t unviewed(const rg_recover *f, int32_t value)
 {
   const rg_ir_node *node = rg_recover_maker(f, value);
@@ -172,8 +173,8 @@ static bool find(const rg_recover *f, norm *n)
 static int32_t take_norm(const rg_recover *f, norm *n, int32_t value)
 {
   const rg_ir_value *y = rg_ir_value_at(f->g, value);
-  const int32_t number = y->producer != RG_IR_NONE ? rg_ir_node_at(f->g, y->producer)->parent
-                                                   : RG_IR_NONE;
+  const int32_t number =
+      y->producer != RG_IR_NONE ? rg_ir_node_at(f->g, y->producer)->parent : RG_IR_NONE;
 
   if (number == RG_IR_NONE) {
     return RG_IR_NONE;
@@ -185,8 +186,8 @@ static int32_t take_norm(const rg_recover *f, norm *n, int32_t value)
   if (node->op->id != RG_OP_BATCH_NORM || o->batch || node->n_out != 1 || node->n_in != N_IN ||
       node->recomputed || rg_ir_outputs(f->g, node)[0] != value || y->n_uses != 2 ||
       y->was != RG_IR_NONE || node->parent != f->end->parent ||
-      !rg_ir_runs_alike(f->g, node, f->end) ||
-      rg_ir_modes_of(f->g, node->modes)->autocast >= 0 || !rg_merge_is_last(f->m, value)) {
+      !rg_ir_runs_alike(f->g, node, f->end) || rg_ir_modes_of(f->g, node->modes)->autocast >= 0 ||
+      !rg_merge_is_last(f->m, value)) {
     return RG_IR_NONE;
   }
   for (int32_t i = 0; i < N_IN; i++) {
@@ -209,8 +210,8 @@ static int32_t find_behind(const rg_recover *f, norm *n)
     const int32_t other = rg_recover_in(f, f->end, 1 - i);
     const int32_t of = take_norm(f, n, rg_recover_in(f, f->end, i));
 
-    if (of == RG_IR_NONE || n->in[SHIFT] != RG_IR_NONE ||
-        (!adds && n->in[WEIGHT] != RG_IR_NONE) || !is_channels(f, n, other)) {
+    if (of == RG_IR_NONE || n->in[SHIFT] != RG_IR_NONE || (!adds && n->in[WEIGHT] != RG_IR_NONE) ||
+        !is_channels(f, n, other)) {
       continue;
     }
     n->in[adds ? SHIFT : WEIGHT] = unviewed(f, other);

@@ -1,11 +1,12 @@
 -- SPDX-License-Identifier: MIT
 --- Mode max-autotune: paths of products are measured (ridge.autotune), then each pass that changes
 --- how something is computed, not whether it is, is left out in turn, and stays out where that is
---- faster; then activations stand apart from their product, one kind of node after the other. What
---- was found counts for the same graph, and the same kind of node, again, in the table of choices
---- that ridge.backend.save_choices keeps.
+--- faster; then, one kind of node after the other, activations stand apart from their product, and
+--- links of fused chains are calls by themselves. What was found counts for the same graph, and the
+--- same kind of node, again, in the table of choices that ridge.backend.save_choices keeps.
 
 local apart = require 'ridge.compile.apart'
+local chains = require 'ridge.compile.chains'
 local canonical = require 'ridge.store.canonical'
 local choices = require 'ridge.plan_choices'
 local entry = require 'ridge.compile.entry'
@@ -78,6 +79,16 @@ local function matters(r, name)
   return not r.graph:optimize { name }:same(r.graph)
 end
 
+-- What is known of single nodes, and what is tried of them besides.
+local function edit(more)
+  more = more or {}
+  local of_epilogues, of_chains = apart.edit(more.epilogue), chains.edit(more.chain)
+  return function(graph)
+    of_epilogues(graph)
+    of_chains(graph)
+  end
+end
+
 local function tune_passes(r, names, options, best)
   local left_out, times = {}, {}
   for _, name in ipairs(CHOICES) do
@@ -85,7 +96,7 @@ local function tune_passes(r, names, options, best)
     for other in pairs(left_out) do trying[other] = true end
     local fewer = without(names, trying)
     if #fewer < #best.names and matters(r, name) then
-      local other, ms = faster_than(r, best, fewer, options, apart.edit())
+      local other, ms = faster_than(r, best, fewer, options, edit())
       if ms then
         times[path_of(left_out)] = times[path_of(left_out)] or ms[1]
         times[path_of(trying)] = ms[2]
@@ -101,13 +112,14 @@ local function tune_passes(r, names, options, best)
 end
 
 -- One kind of node after the other; what is known is not measured again.
-local function tune_nodes(r, options, best)
-  for _, kind in ipairs(apart.kinds(r.graph:optimize(best.names))) do
+local function tune_nodes(r, options, best, operation, kinds)
+  for _, kind in ipairs(kinds(r.graph:optimize(best.names))) do
     local problem = choices.problem(kind)
-    if not choices.get('epilogue', problem) then
-      local other, ms = faster_than(r, best, best.names, options, apart.edit { [kind] = true })
+    if not choices.get(operation, problem) then
+      local other, ms = faster_than(r, best, best.names, options,
+        edit { [operation] = { [kind] = true } })
       if ms then
-        choices.put('epilogue', problem, other and 'apart' or 'joined', 'joined',
+        choices.put(operation, problem, other and 'apart' or 'joined', 'joined',
           { joined = ms[1], apart = ms[2] }, timing.ROUNDS)
       end
       if other then
@@ -129,15 +141,17 @@ function M.make(r, names, options)
   local path = choices.get('passes', problem_of(r, names))
   local left_out = path and left_out_of(path)
   if left_out then
-    return entry.make(r, without(names, left_out), options.tolerance, apart.edit())
+    return entry.make(r, without(names, left_out), options.tolerance, edit())
   end
   local ms, best = timing.once(function()
-    local made = entry.make(r, names, options.tolerance, apart.edit())
+    local made = entry.make(r, names, options.tolerance, edit())
     require('ridge.choices').autotune(function() made.plan:run() end)
     trial.restore(r.saved)
     made.plan:release() -- it has chosen its paths
-    made = entry.make(r, names, options.tolerance, apart.edit())
-    return tune_nodes(r, options, tune_passes(r, names, options, made))
+    made = entry.make(r, names, options.tolerance, edit())
+    made = tune_passes(r, names, options, made)
+    made = tune_nodes(r, options, made, 'epilogue', apart.kinds)
+    return tune_nodes(r, options, made, 'chain', chains.kinds)
   end)
   best.tuned_ms = ms
   return best
