@@ -13,7 +13,7 @@ local opt = ridge.args {
 }
 ridge.graph.lines(false)
 
-local COLUMNS = { 'idle', 'same', 'near', 'claimed', 'moved', 'gains', 'open', 'off' }
+local COLUMNS = { 'idle', 'same', 'near', 'claimed', 'halves', 'moved', 'gains', 'open', 'off' }
 local ways = { { 'none', {} } }
 for _, pass in ipairs(ridge.graph.passes()) do
   ways[#ways + 1] = { pass.name, { pass.name }, pass.exactness }

@@ -28,13 +28,19 @@ for index = 0, C.rg_pass_count() - 1 do
     run = function(graph) call.check(C.rg_graph_pass(graph._p, index)) end }
 end
 
--- Names that others gave to what is a part of a pass here, or several passes.
+-- Names that others gave to what is a part of a pass here, or several passes; of no pass, where
+-- graphs have nothing of it.
 local STANDS_FOR = {
+  fuse_activation = { 'epilogue_fusion' },
+  fuse_chain = { 'elementwise_fusion' },
+  common_subexpressions = { 'common_subexpression_elimination' },
+  assign_layout = { 'channels_last' },
   operator_fusion = { 'batch_norm_folding', 'fold_affine', 'epilogue_fusion',
     'elementwise_fusion' },
   -- of onnxoptimizer
   eliminate_deadend = { 'dead_code_elimination' },
   eliminate_identity = { 'arithmetic_identities', 'view_folding', 'dead_code_elimination' },
+  eliminate_nop_dropout = {}, -- evaluation records none
   eliminate_nop_pad = { 'arithmetic_identities' },
   eliminate_nop_monotone_argmax = { 'argmax_folding', 'dead_code_elimination' },
   eliminate_nop_transpose = { 'view_folding', 'dead_code_elimination' },
@@ -48,6 +54,7 @@ local STANDS_FOR = {
   fuse_consecutive_squeezes = { 'view_folding', 'dead_code_elimination' },
   fuse_consecutive_transposes = { 'view_folding', 'dead_code_elimination' },
   fuse_matmul_add_bias_into_gemm = { 'epilogue_fusion' },
+  fuse_transpose_into_gemm = {}, -- products read strides as they are
 }
 
 local function copy_of_names()

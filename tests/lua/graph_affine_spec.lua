@@ -74,6 +74,10 @@ describe('fold_affine', function()
     assert.equal('conv2d', h:nodes()[#h:nodes()].op)
     h = folded(function(a) return conv(a * 2) end, x)
     assert.equal('mul conv2d', ops(h)) -- the weights alone
+    local groups = nn.Conv2d(3, 6, 3, { groups = 3 }) -- whose weights have no axis of all channels
+    h = folded(function(a) return groups(a * inner) end, x)
+    assert.equal('conv2d', h:nodes()[#h:nodes()].op)
+    assert.equal('mul', h:nodes()[#h:nodes()].inputs[1].producer.op)
   end)
 
   it('leaves what is no constant, no channel, read twice or written', function()

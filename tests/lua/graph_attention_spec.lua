@@ -121,6 +121,10 @@ describe('recover finds attention', function()
         local s = a:matmul(t(b)) * 0.5
         return s:softmax(-1):matmul(c) + s:sum()
       end,
+      ['scores that somebody reads between two scales'] = function(a, b, c)
+        local s = a:matmul(t(b)) * 0.25
+        return (s * 2):softmax(-1):matmul(c) + s:sum()
+      end,
       ['values that broadcast'] = function(a, b, c)
         return a:matmul(t(b)):softmax(-1):matmul(c:narrow(2, 1, 1))
       end,

@@ -306,6 +306,18 @@ describe('channels last', function()
     end
   end)
 
+  it('ends before reductions over other axes than rows and columns', function()
+    ridge.seed(7)
+    local a, b = conv(16, 16), conv(16, 16)
+    for _, axes in ipairs { { 3 }, { 4 }, { 2 }, { 1 }, { 2, 3 }, { 1, 3, 4 }, { 3, 4 } } do
+      local graph = gives_the_same(function(x)
+        local y = b(a(x):relu())
+        return y:sum(axes), y:mean(axes, true), y:relu():max(axes)
+      end, ridge.randn(2, 16, 8, 9))
+      assert.equal(2, n_last(graph, 'conv2d'))
+    end
+  end)
+
   it('is no exact pass', function()
     for _, pass in ipairs(ridge.graph.passes()) do
       if pass.name == LAST[1] then return assert.equal('reassociates', pass.exactness) end

@@ -62,6 +62,10 @@ local function image(x)
   return ridge.arange(1, 96):reshape(2, 3, 4, 4) * 0.01 * x:to('f32'):mean()
 end
 
+-- What lies within a step, moved where the function is.
+local noise
+function M.moved(y) return noise and noise(y, {}) or y end
+
 local PADS = { 'constant', 'reflect', 'edge', 'wrap' }
 local BITS = { 'bitwise_and', 'bitwise_or', 'bitwise_xor', 'bitwise_left_shift',
   'bitwise_right_shift' }
@@ -106,7 +110,7 @@ local PLACES = {
     return x:matmul(y:transpose(-1, -2)):softmax(-1):matmul(y)
   end,
   function(x, _, _, _, axis) return x:sum(axis):unsqueeze(axis) * x end,
-  function(x, _, _, _, axis) return x:softmax(axis):argmax(axis) end,
+  function(x, _, _, _, axis) return M.moved(x:softmax(axis)):argmax(axis) end,
 }
 
 local function place(x, below, pick, other)
@@ -198,7 +202,9 @@ local COMPUTE = { 'bf16', 'f16' }
 local function step(world, pool, below, pick, keep)
   local x = pick(pool)
   local function other() return pick(pool) end
-  if world.sites and below(2) == 1 then return sites.step(world, x, below, pick, other, keep) end
+  if world.sites and below(2) == 1 then
+    return sites.step(world, x, below, pick, other, keep, M.moved)
+  end
   local kind = below(10)
   if kind <= 2 then return through(world, x, below) end
   if kind == 3 then
@@ -299,6 +305,7 @@ end
 ---@return function f returns a table of tensors
 function M.of(world)
   local function f()
+    noise = world.noise
     local below, pick = chooser(world.seed + 1000003)
     local pool, made = {}, {}
     for i, x in ipairs(world.tensors) do

@@ -15,6 +15,7 @@ M.NEAR = 1e-6 -- of the largest number of a tensor
 M.CLAIMED = 1e-5 -- the furthest that passes say of themselves
 local TIMES = 10 -- as far as moved runs go
 local RUNS = 3 -- of them
+local HALVES = 2 ^ -5 -- where half types are computed in: a pass may round once, not twice
 local MOST = 1e-2 -- where these go further, nothing is said
 local STEPS = 2 ^ 16 -- of drawn numbers
 local OF_HALF = { f16 = 2 ^ -11, bf16 = 2 ^ -8 }
@@ -140,6 +141,9 @@ local function texts(list)
   return out
 end
 
+local RANK = { same = 0, near = 1, claimed = 2, halves = 3, moved = 4, gains = 5, open = 6,
+  off = 7 }
+
 --- A function of a number: what it gives, and how far it goes where it is moved.
 local Subject = {}
 Subject.__index = Subject
@@ -151,6 +155,10 @@ function M.subject(seed)
   local s = setmetatable({ seed = seed, want = rounds(seed) }, Subject)
   s.texts = texts(s.want)
   s.graph = recorded(seed)
+  for _, node in ipairs(s.graph:nodes()) do
+    local y = node.outputs[1]
+    s.halves = s.halves or y and OF_HALF[y.dtype] ~= nil
+  end
   return s
 end
 
@@ -176,8 +184,9 @@ end
 --- Run it behind passes.
 ---@param names string[]
 ---@return string verdict 'idle': they change nothing; 'same': the bits; 'near': to a millionth;
----  'claimed': to 1e-5; 'moved': no further than ten times what moving gives; 'open': moving goes
----  so far that nothing is said; 'gains': a number for nan; 'off'
+---  'claimed': to 1e-5; 'halves': to 1/32 where half types are computed in; 'moved': no further
+---  than ten times what moving gives; 'open': moving goes so far that nothing is said; 'gains': a
+---  number for nan; 'off'
 ---@return number distance the largest that was judged
 ---@return string|nil where it is off
 function Subject:behind(names)
@@ -186,7 +195,6 @@ function Subject:behind(names)
     return ridge.graph(f):optimize(names):check():plan()
   end)
   local verdict, most, where = 'same', 0, nil
-  local rank = { same = 0, near = 1, claimed = 2, moved = 3, gains = 4, open = 5, off = 6 }
   for round = 0, 3 do
     if #got[round] ~= #self.want[round] then return 'off', math.huge, 'other results' end
     for i, x in ipairs(self.want[round]) do
@@ -196,10 +204,11 @@ function Subject:behind(names)
         if not one or gains then
           local far = self:moved()[round][i]
           one = far > MOST and 'open' or d <= TIMES * far + M.CLAIMED
-            and (gains and 'gains' or 'moved') or 'off'
+            and (gains and 'gains' or 'moved')
+            or self.halves and d <= HALVES and 'halves' or 'off'
         end
         if one ~= 'open' and is_finite(d) then most = math.max(most, d) end
-        if rank[one] > rank[verdict] then
+        if RANK[one] > RANK[verdict] then
           verdict = one
           where = ('round %d, tensor %d: off by %g'):format(round, i, d)
         end

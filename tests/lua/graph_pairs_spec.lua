@@ -181,7 +181,7 @@ describe('eliminate_nop_monotone_argmax', function()
 end)
 
 describe('names of onnxoptimizer', function()
-  it('stand for passes: all seventeen but two, which have nothing to do here', function()
+  it('stand for passes, two of them for none, which have nothing to do here', function()
     local names = ridge.graph.aliases()
     for _, name in ipairs { 'eliminate_deadend', 'eliminate_identity',
       'eliminate_nop_monotone_argmax', 'eliminate_nop_pad', 'eliminate_nop_transpose',
@@ -190,6 +190,22 @@ describe('names of onnxoptimizer', function()
       'fuse_consecutive_squeezes', 'fuse_consecutive_transposes',
       'fuse_matmul_add_bias_into_gemm', 'fuse_pad_into_conv' } do
       assert.is_true(#names[name] > 0, name)
+    end
+    local g = ridge.graph(function(a) return a:matmul(a:t()):relu() end, ridge.randn(3, 4))
+    for _, name in ipairs { 'eliminate_nop_dropout', 'fuse_transpose_into_gemm' } do
+      assert.same({}, names[name])
+      assert.is_true(g:optimize { name }:same(g))
+    end
+  end)
+
+  it('stand for passes of ridge that have other names besides', function()
+    local names = ridge.graph.aliases()
+    local by = {}
+    for _, pass in ipairs(ridge.graph.passes()) do by[pass.name] = pass.does ~= nil end
+    for _, name in ipairs { 'fuse_activation', 'fuse_chain', 'common_subexpressions',
+      'assign_layout' } do
+      assert.equal(1, #names[name])
+      assert.is_true(by[names[name][1]], name)
     end
   end)
 end)

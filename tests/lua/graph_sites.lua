@@ -172,11 +172,12 @@ local SITES = {
 ---@param pick function
 ---@param other function
 ---@param keep function that hands a tensor to the function's later steps, now and then
+---@param moved function of graph_functions
 ---@return Tensor
-function M.step(world, x, below, pick, other, keep)
+function M.step(world, x, below, pick, other, keep, moved)
   return pick(SITES) { x = x, sites = world.sites, below = below, pick = pick, other = other,
     keep = function(y)
-      y = world.noise and world.noise(y, {}) or y
+      y = moved(y)
       if below(5) == 1 then keep(y) end
       return y
     end }
