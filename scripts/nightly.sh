@@ -93,29 +93,31 @@ part_calls() {
     scripts/run_tests tests/lua/hostile_spec.lua
 }
 
-# An hour of a spec of damaged files, under the same two sanitizers: the spec, the seconds.
+# An hour of specs of damaged files, under the same two sanitizers: the seconds, the specs.
 damaged() {
   build calls '-fsanitize=address,undefined -fno-sanitize-recover=undefined' || return 1
   local preload seed=$((RANDOM * 32768 + RANDOM)) code=0 # the log says which
-  local last=$((SECONDS + $2))
+  local last=$((SECONDS + $1))
+  shift
   preload=$(cc -print-file-name=libasan.so)
   cd build/calls || return 1
   while [ $SECONDS -lt $last ] && [ $code = 0 ]; do
     echo "# seed $seed"
     LD_PRELOAD=$preload ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:$signals \
       UBSAN_OPTIONS=print_stacktrace=1 RIDGE_SEED=$seed RIDGE_SOAK=50 \
-      scripts/run_tests "$1" || code=1
+      scripts/run_tests "$@" || code=1
     seed=$((seed + 1))
   done
   return $code
 }
 
 part_onnx() {
-  damaged tests/lua/onnx/damaged_spec.lua "${RIDGE_ONNX_SECONDS:-3600}"
+  damaged "${RIDGE_ONNX_SECONDS:-3600}" tests/lua/onnx/damaged_spec.lua \
+    tests/lua/onnx/damaged_load_spec.lua
 }
 
 part_safetensors() {
-  damaged tests/lua/train/damaged_spec.lua "${RIDGE_SAFETENSORS_SECONDS:-3600}"
+  damaged "${RIDGE_SAFETENSORS_SECONDS:-3600}" tests/lua/train/damaged_spec.lua
 }
 
 # Two thousand random graphs, checked behind each pass; others each night.

@@ -132,6 +132,13 @@ local function is_raw(e)
     or e:find '^[^:]*ridge/[%w_/]+%.lua:%d+: ') ~= nil
 end
 
+--- Is an error what Lua itself said, or a sentence that stands for it?
+---@param e any
+---@return boolean
+function M.is_of_lua(e)
+  return is_raw(e) or blame.is_error(e) and is_raw(e.cause)
+end
+
 -- Where f ends in a call of C or in a state (no_grad, scope), its frame is gone when the error
 -- passes the border, and with it the line that the error would name.
 local function finish(f, first, second, third, ok, ...)

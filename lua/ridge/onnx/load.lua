@@ -7,6 +7,7 @@ local class = require 'ridge.nn'.class
 local draw = require 'ridge.onnx.draw'
 local dtype = require 'ridge.tensor.dtype'
 local file = require 'ridge.onnx.file'
+local guard = require 'ridge.guard'
 local no_grad = require('ridge.tensor.grad').no_grad
 local Module = require 'ridge.nn.module'
 local options = require 'ridge.options'
@@ -77,10 +78,14 @@ local function hold(self, graph, demanded)
   end
 end
 
--- The error of a node says which one it was.
+-- The error of a node says which one it was; what Lua says of a mistake in a file is none.
 local function placed(err)
   local n = walk.at
   walk.at = nil
+  if n and guard.is_of_lua(err) then
+    return blame.object(('%s: its inputs and attributes do not fit each other in opset %d'):format(
+      n:label(), n.opset), 'EFORMAT', n.op)
+  end
   if n and blame.is_error(err) and not err.message:find(n:label(), 1, true) then
     local first, rest = err.message:match '^([^\n]*)(.*)$'
     err.message = ('%s (%s)%s'):format(first, n:label(), rest)

@@ -250,6 +250,40 @@ describe('a file that cannot be run', function()
     assert.matches("%(Reshape 'n1'%)", error_of(m, ridge.ones(2, 3)))
   end)
 
+  it('tells which list of numbers is missing, or has too few', function()
+    local function ints(...) return { type = 'ints', value = { ... } } end
+    local function said(op, inputs, attributes, opset, shape)
+      local weights, values = {}, { a = { 0, 0 }, b = { 1 }, p = { 1, 1, 1 } }
+      for name, list in pairs(values) do weights[name] = ridge.tensor(list, { dtype = 'i64' }) end
+      weights.i = ridge.zeros(1, 1, 2, 2, { dtype = 'i64' })
+      local m = module_of({ { op, inputs, { 'y' }, attributes } },
+        { { 'x', 'f32', shape or { 2, 3 } } }, { 'y' }, weights, opset or 17)
+      return error_of(m, ridge.ones(shape or { 2, 3 }))
+    end
+    assert.matches('it has no starts', said('Slice', { 'x' }))
+    assert.matches('it has no ends', said('Slice', { 'x', 'a' }))
+    assert.matches('ends has 1 numbers; expected 2', said('Slice', { 'x', 'a', 'b' }))
+    assert.matches('axes has 1 numbers; expected 2', said('Slice', { 'x', 'a', 'a', 'b' }))
+    assert.matches('steps has 1 numbers; expected 2', said('Slice', { 'x', 'a', 'a', 'a', 'b' }))
+    assert.matches('it has no starts', said('Slice', { 'x' }, { ends = ints(1) }, 9))
+    assert.matches('it has no pads', said('Pad', { 'x' }))
+    assert.matches('pads has 3 numbers; expected 4', said('Pad', { 'x', 'p' }))
+    assert.matches('it has no pads', said('Pad', { 'x' }, {}, 10))
+    assert.matches('shape has 1 numbers; expected 2', said('CenterCropPad', { 'x', 'b' }, {}, 18))
+    local images = { 1, 1, 2, 2 }
+    assert.matches('it has no kernel_shape', said('MaxUnpool', { 'x', 'i' }, {}, 17, images))
+    assert.matches('kernel_shape has 1 numbers; expected 2', said('MaxUnpool', { 'x', 'i' },
+      { kernel_shape = ints(2) }, 17, images))
+  end)
+
+  it('has no error of Lua itself, whatever a file says', function()
+    local m = module_of({ { 'Tile', { 'x', 'n' }, { 'y' } } }, { { 'x', 'f32', { 2 } } }, { 'y' },
+      { n = ridge.tensor({ 1, 2, 3 }, { dtype = 'i64' }) })
+    local text = error_of(m, ridge.ones(2))
+    assert.matches("Tile 'n1': its inputs and attributes do not fit each other in opset 17", text)
+    assert.is_nil(text:find 'attempt')
+  end)
+
   it('refuses options and values that are none', function()
     local path = FOLDER .. 'softmax.onnx'
     assert.matches("unknown option 'value'", error_of(ridge.onnx.load, path, { value = {} }))

@@ -50,6 +50,20 @@ function M.axis(n, axis, rank)
   return at + 1
 end
 
+--- A list of numbers that has to be there, of so many.
+---@param n table node
+---@param name string of the input or attribute
+---@param list table|nil
+---@param count number|nil any, where it is nil
+---@return table list
+function M.listed(n, name, list, count)
+  if not list then n:fail('it has no %s', name) end
+  if count and #list ~= count then
+    n:fail('%s has %d numbers; expected %d', name, #list, count)
+  end
+  return list
+end
+
 --- A list of axes as ridge counts them, ascending.
 ---@param n table node
 ---@param axes table

@@ -49,6 +49,10 @@ end
 
 M.Slice = { reads = { 2, 3, 4, 5 }, run = function(n, x, starts, ends, axes, steps)
   if n.opset < 10 then starts, ends, axes = n:ints 'starts', n:ints 'ends', n:ints 'axes' end
+  local many = #kit.listed(n, 'starts', starts)
+  kit.listed(n, 'ends', ends, many)
+  if axes then kit.listed(n, 'axes', axes, many) end
+  if steps then kit.listed(n, 'steps', steps, many) end
   for i = 1, #starts do
     local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
     local step = steps and steps[i] or 1
@@ -130,7 +134,8 @@ end
 M.Pad = { reads = { 2, 4 }, run = function(n, x, pads, value, axes)
   local mode = n:string('mode', 'constant')
   if n.opset < 11 then pads, value = n:ints 'pads', n:float('value', 0) end
-  local half = #pads / 2
+  local half = axes and #axes or x.ndim
+  kit.listed(n, 'pads', pads, 2 * half)
   for i = 1, half do
     local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
     x = padded(n, x, axis, pads[i], pads[i + half], mode, value or 0)
@@ -140,6 +145,7 @@ end }
 
 M.CenterCropPad = { reads = { 2 }, run = function(n, x, shape)
   local axes = n:ints 'axes'
+  kit.listed(n, 'shape', shape, axes and #axes or x.ndim)
   for i, size in ipairs(shape) do
     local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
     local more = size - x.shape[axis]

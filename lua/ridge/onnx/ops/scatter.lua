@@ -45,6 +45,9 @@ end
 M.MaxUnpool = { reads = { 3 }, run = function(n, x, index, wanted)
   local rank, kernel = x.ndim - 2, n:ints 'kernel_shape'
   local strides, pads = n:ints 'strides' or {}, n:ints 'pads' or {}
+  if rank < 1 then n:fail('it takes at least three axes, got %s', x:describe()) end
+  kit.listed(n, 'kernel_shape', kernel, rank)
+  if wanted then kit.listed(n, 'output_shape', wanted, x.ndim) end
   local shape = { x.shape[1], x.shape[2] }
   for i = 1, rank do
     shape[2 + i] = (x.shape[2 + i] - 1) * (strides[i] or 1) + kernel[i] - (pads[i] or 0)
