@@ -20,7 +20,7 @@ diff      two files on the same inputs: operators, and results by more than --to
 bench     sweep over batch and threads; what stands behind -- are options of the recipe `onnx`
 
 Inputs that are real numbers are normal draws, others are 0. A size that the file leaves open is 1
-unless --size names it.
+unless --size names it; show prints its name then, or the number that --size gives.
 
     ridge onnx show net.onnx
     ridge onnx run net.onnx --size N=8 --times 50
@@ -41,16 +41,26 @@ How long two files take beside each other says ridge ab a.onnx b.onnx.]],
 
 -- -- What is in it ------------------------------------------------------------------------------
 
-local function shape_text(shape)
+local function shape_text(shape, sizes)
   if not shape then return '[any shape]' end
   local list = {}
-  for i, size in ipairs(shape) do list[i] = size and tostring(size) or '?' end
+  for i, size in ipairs(shape) do list[i] = size and tostring(sizes[size] or size) or '?' end
   return '[' .. table.concat(list, ',') .. ']'
 end
 
-local function value_line(kind, value)
+local function value_line(kind, value, sizes)
   plain.print(plain.line(('%-8s %s  %s%s'):format(kind, value.name, value.type or 'any type',
-    shape_text(value.shape))), '\n')
+    shape_text(value.shape, sizes))), '\n')
+end
+
+-- The inputs of a file that are no weights.
+local function inputs_of(graph)
+  local initialized, list = {}, {}
+  for _, t in ipairs(graph.initializers) do initialized[t.name] = true end
+  for _, value in ipairs(graph.inputs) do
+    if not initialized[value.name] then list[#list + 1] = value end
+  end
+  return list
 end
 
 -- Operators with counts, the most frequent first.
@@ -68,13 +78,13 @@ local function operators(nodes)
   return names, counts, most
 end
 
-local function show(path)
+local function show(path, opt)
+  local draw = require 'ridge.onnx.draw'
   local model = require('ridge.onnx.file').read(path, 'onnx show')
-  local graph, initialized, bytes = model.graph, {}, 0
-  for _, t in ipairs(graph.initializers) do
-    initialized[t.name] = true
-    bytes = bytes + (t.bytes or 0)
-  end
+  local graph, sizes, bytes = model.graph, draw.sizes(opt.size), 0
+  local inputs = inputs_of(graph)
+  draw.check({ what = path:match '[^/]*$', inputs = inputs }, sizes)
+  for _, t in ipairs(graph.initializers) do bytes = bytes + (t.bytes or 0) end
   local domains = {}
   for domain, version in pairs(model.opset) do
     domains[#domains + 1] = ('%s %d'):format(domain == '' and 'opset' or domain, version)
@@ -83,11 +93,9 @@ local function show(path)
   plain.print(('%s: IR %d, %s%s\n'):format(path, model.ir_version or 0,
     table.concat(domains, ', '),
     model.producer and model.producer ~= '' and (', written by %s %s'):format(model.producer,
-      model.producer_version or '') or ''))
-  for _, value in ipairs(graph.inputs) do
-    if not initialized[value.name] then value_line('input', value) end
-  end
-  for _, value in ipairs(graph.outputs) do value_line('output', value) end
+      model.producer_version or ''):gsub(' $', '') or ''))
+  for _, value in ipairs(inputs) do value_line('input', value, sizes) end
+  for _, value in ipairs(graph.outputs) do value_line('output', value, sizes) end
   plain.print(('%-8s %s, %.1f MB\n'):format('weights', plain.count(#graph.initializers, 'tensor'),
     bytes / 2 ^ 20))
   local names, counts, width = operators(graph.nodes)
@@ -107,7 +115,7 @@ end
 
 local function sizes_of(opt) return require('ridge.onnx.draw').sizes(opt.size) end
 
-local function inputs_of(m, opt)
+local function drawn(m, opt)
   return require('ridge.onnx.draw').inputs(m, sizes_of(opt), opt.seed)
 end
 
@@ -117,7 +125,7 @@ end
 
 local function check(path, opt)
   local m = require('ridge').onnx.load(path)
-  local inputs = inputs_of(m, opt)
+  local inputs = drawn(m, opt)
   local called = { m(unpack(inputs)) }
   local planned = { plan_of(m, inputs)() }
   local far = 0
@@ -142,7 +150,7 @@ end
 local function run(path, opt)
   local ridge = require 'ridge'
   local m = ridge.onnx.load(path)
-  local inputs = inputs_of(m, opt)
+  local inputs = drawn(m, opt)
   local plan = plan_of(m, inputs)
   local outputs = { plan() }
   for i, y in ipairs(outputs) do
@@ -169,14 +177,27 @@ end
 -- -- The words -----------------------------------------------------------------------------------
 
 local WORDS = { 'show', 'check', 'run', 'optimize', 'diff', 'bench' }
-local KNOWN = {}
-for _, word in ipairs(WORDS) do KNOWN[word] = true end
+
+-- The options that each takes; those of bench are the recipe's.
+local TAKES = { show = 'size', check = 'size seed', run = 'size seed times',
+  optimize = 'size seed o opset', diff = 'size seed tolerance', bench = '' }
+
+-- An option that stands there and that this word does not take; nil: there is none.
+local function surplus(what, said)
+  for _, option in ipairs(SPEC) do
+    local name = option[1]
+    if said[name] and not (' ' .. TAKES[what] .. ' '):find(' ' .. name .. ' ', 1, true) then
+      return (#name > 1 and '--' or '-') .. name
+    end
+  end
+end
 
 local function go(opt, what, path, rest)
   local change = require 'ridge.cli.onnx_change'
-  if what == 'show' then return show(path) end
+  if what == 'show' then return show(path, opt) end
   if what == 'check' then return check(path, opt) end
   if what == 'run' then return run(path, opt) end
+  if what == 'bench' then return change.bench(path, {}) end
   if what == 'optimize' then return change.optimize(path, opt, sizes_of(opt)) end
   return change.diff(path, rest[3], opt, sizes_of(opt))
 end
@@ -190,12 +211,18 @@ function M.main(argv)
     for i = from, #argv do words[#words + 1] = argv[i] end
     return require('ridge.cli.onnx_change').bench(argv[2], words)
   end
-  return stored.run('onnx', SPEC, argv, nil, function(opt, rest)
+  return stored.run('onnx', SPEC, argv, nil, function(opt, rest, _, said)
     local what, path = rest[1], rest[2]
     if not what then return stored.fail('onnx', 'which of ' .. table.concat(WORDS, ', ') .. '?') end
-    if not KNOWN[what] then
+    if not TAKES[what] then
       return stored.fail('onnx', ("there is no '%s'%s; known: %s"):format(what,
         require('ridge.near').hint(what, WORDS), table.concat(WORDS, ', ')))
+    end
+    local other = surplus(what, said)
+    if other then
+      return stored.fail('onnx', what == 'bench'
+        and 'onnx bench: FILE comes first, then options: ridge onnx bench net.onnx --batches 1,8'
+        or ('onnx %s: it takes no %s'):format(what, other))
     end
     local wanted = what == 'diff' and 3 or 2
     if #rest < wanted then

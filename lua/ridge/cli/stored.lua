@@ -35,10 +35,11 @@ end
 ---@param spec table options
 ---@param argv string[]
 ---@param mode string|nil 'read', 'write', or nil: the function opens what it needs
----@param fn function fn(opt, rest, store) returns the status, 0 when it returns nothing
+---@param fn function fn(opt, rest, store, said) returns the status, 0 when it returns nothing;
+---  said: a set of the options that stood there
 ---@return integer status
 function M.run(name, spec, argv, mode, fn)
-  local opt, rest = args.read(spec, argv)
+  local opt, rest, said = args.read(spec, argv)
   if not opt and rest == 'help' then
     plain.print(args.help(spec, name), '\n')
     return 0
@@ -49,7 +50,7 @@ function M.run(name, spec, argv, mode, fn)
   local ok, result = pcall(function()
     local store = require 'ridge.store'
     if mode then st = store.open(opt.db ~= '' and opt.db or store.default_path(), mode) end
-    return fn(opt, rest, st) or 0
+    return fn(opt, rest, st, said) or 0
   end)
   if st then st:close() end
   if ok then return result end

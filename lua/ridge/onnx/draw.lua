@@ -15,7 +15,13 @@ function M.sizes(list)
   for _, text in ipairs(list) do
     local name, value = text:match '^(.+)=(%d+)$'
     if not name then blame.raise(("--size is NAME=NUMBER, got '%s'"):format(text), 'EARG') end
+    if sizes[name] then
+      blame.raise(('--size: %s is %d, and %s'):format(blame.show(name), sizes[name], value), 'EARG')
+    end
     sizes[name] = tonumber(value)
+    if sizes[name] >= 2 ^ 53 then
+      blame.raise(('--size: %s is a larger number than can be counted with'):format(value), 'EARG')
+    end
   end
   return sizes
 end

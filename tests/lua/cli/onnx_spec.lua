@@ -30,6 +30,26 @@ describe('ridge onnx', function()
     assert.matches('\n3 runs: median [%d.]+ ms', text)
   end)
 
+  it('takes sizes and options where they mean something, and no others', function()
+    local path = FOLDER .. 'flatten_by_shape.onnx'
+    local shown = said('show ' .. path .. ' --size N=7')
+    assert.matches('input    x  f32[7,3,4]\n', shown, 1, true)
+    assert.matches('written by ridge\n', shown, 1, true)
+    for words, sentence in pairs {
+      ['show ' .. path .. ' --size M=7'] = "leaves no size 'M' open; it leaves N",
+      ['show ' .. path .. ' --times 3'] = 'onnx show: it takes no --times',
+      ['check ' .. path .. ' --tolerance 1'] = 'onnx check: it takes no --tolerance',
+      ['run ' .. path .. ' --size N=2 --size N=3'] = "--size: 'N' is 2, and 3",
+      ['run ' .. path .. ' --size N=99999999999999999'] = 'than can be counted with',
+      ['bench --seed 3 ' .. path] = 'onnx bench: FILE comes first',
+      ['--seed 3 bench ' .. path] = 'onnx bench: FILE comes first',
+    } do
+      local text = said(words)
+      assert.matches(sentence, text, 1, true)
+      assert.matches('status 1', text, 1, true)
+    end
+  end)
+
   it('refuses what is no file of ONNX, and what it does not know', function()
     assert.matches('README.md: .-status 1', said 'check README.md')
     assert.matches('known: show, check, run', said 'shew README.md', 1, true)
