@@ -58,12 +58,12 @@ local function write(tensor, mask)
   in_no_grad(function() tensor:copy_(where(mask, tensor:detach(), 0)) end)
 end
 
---- Let a parameter be 0 where a mask is false, in all places that hold it. One that has a mask gets
---- the new one instead.
+--- Let a parameter be 0 where a mask is false, in all places that hold it, and where it was before.
 ---@param list table[] {module, name}: the places of one tensor
 ---@param mask Tensor bool, of the parameter's shape
 function M.set(list, mask)
-  mask = mask:clone() -- a part of a larger one would hold that
+  local before = M.of(list[1].module, list[1].name)
+  mask = before and mask:logical_and(before) or mask:clone() -- a part holds the larger one
   write(parameter.entry(list[1].module, list[1].name).tensor, mask)
   for _, place in ipairs(list) do
     local held = M.of(place.module, place.name)

@@ -45,10 +45,16 @@ end
 
 -- What each weight is worth, [rows x columns].
 local function worth_of(row, method, generator)
+  if method == 'random' then
+    return make.rand(row.rows, row.columns, { generator = generator }):to(row.weight.device)
+  end
   local w = row.weight:detach():to('f32'):reshape(row.rows, row.columns)
-  if method == 'random' then return make.rand(row.rows, row.columns, { generator = generator,
-    device = w.device }) end
   return method == 'l1' and w:abs() or w * w
+end
+
+local function check_finite(x, row, what)
+  if x:isfinite():all():item() == 1 then return x end
+  blame.raise(('%s: %s has weights that are nan or infinite'):format(what, row.name), 'EARG')
 end
 
 local function score_of(row, how, generator, what)
@@ -58,10 +64,7 @@ local function score_of(row, how, generator, what)
     score = make.rand(pattern.score(how.pattern, zeros).count, { generator = generator })
       :to(row.weight.device)
   else
-    score = pattern.score(how.pattern, worth_of(row, how.method))
-  end
-  if score:isfinite():all():item() == 0 then
-    blame.raise(('%s: %s has weights that are nan or infinite'):format(what, row.name), 'EARG')
+    score = check_finite(pattern.score(how.pattern, worth_of(row, how.method)), row, what)
   end
   local before = mask.of(row.module, 'weight')
   if before then -- what is pruned stays pruned: it is worth less than anything
@@ -115,7 +118,8 @@ local function masks_of(rows, how, share, what)
   local generator, masks = random.generator(how.seed), {}
   if how.pattern.kind == 'n:m' then
     for i, row in ipairs(rows) do
-      masks[i] = pattern.some_of(how.pattern, worth_of(row, how.method, generator))
+      masks[i] = pattern.some_of(how.pattern, check_finite(worth_of(row, how.method, generator),
+        row, what))
     end
     return masks
   end

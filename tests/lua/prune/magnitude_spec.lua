@@ -196,6 +196,21 @@ describe('a mask', function()
   end)
 end)
 
+describe('a second mask', function()
+  it('brings back nothing that the first one took, in any pattern', function()
+    local first = ridge.prune.magnitude(mlp(), { sparsity = 0.5, method = 'random' })
+    for _, opts in ipairs { { pattern = '2:4' }, { pattern = 'block', sparsity = 0.2 },
+      { pattern = 'row', sparsity = 0.2 }, { sparsity = 0.1 } } do
+      local second = ridge.prune.magnitude(first, opts)
+      for _, at in ipairs { 1, 3 } do
+        assert.equal(0, count(second[at].weight_mask:logical_and(first[at].weight_mask
+          :logical_not())), opts.pattern)
+      end
+      assert.is_true(ridge.prune.analyze(second).zeros >= 480)
+    end
+  end)
+end)
+
 describe('prune.magnitude refuses', function()
   it('what is no share of weights', function()
     for _, bad in ipairs { 0, 1, 0 / 0, 70, -0.1 } do
@@ -218,6 +233,8 @@ describe('prune.magnitude refuses', function()
     net[3].weight:detach():fill_(0 / 0)
     assert.truthy(failure(ridge.prune.magnitude, net, { sparsity = 0.5 })
       :find('3 has weights that are nan', 1, true))
+    assert.truthy(failure(ridge.prune.magnitude, nn.Sequential(weight_of { { 1, 2, 0 / 0, 4 } }),
+      { pattern = '2:4' }):find('1 has weights that are nan', 1, true))
     local named = nn.Sequential(nn.Linear(4, 4))
     assert.truthy(failure(ridge.prune.magnitude, named, { sparsity = 0.5, skip = { '12' } })
       :find('no such module', 1, true))
