@@ -95,6 +95,29 @@ local function least(group, share, scores, magnitudes)
   return going
 end
 
+-- Are all weights that make a unit 0, though it is not?
+local function is_silent(unit, magnitudes)
+  local any = false
+  for _, m in ipairs(unit.members) do
+    if m.axis == 1 and m.param.places[1].own == 'weight' and m.param.tensor.ndim >= 2 then
+      for _, at in ipairs(m.index) do
+        if magnitudes(m.param, 1)[at] > 0 then return false end
+      end
+      any = true
+    end
+  end
+  return any and unit.alive
+end
+
+-- What is said of them, or nil.
+local function silent_ones(group, names, magnitudes)
+  local n = 0
+  for _, unit in ipairs(group.units) do n = n + (is_silent(unit, magnitudes) and 1 or 0) end
+  if n == 0 then return nil end
+  return ('%d of %d units of %s have weights of 0 and stay: something is added to them later (a '
+    .. 'bias, a normalisation, a function that is not 0 at 0)'):format(n, #group.units, names)
+end
+
 local function dead_ones(group)
   local going = {}
   for _, unit in ipairs(group.units) do
@@ -182,7 +205,7 @@ local function shrunk(net, inputs, opts, scores)
   local made = copy.clone(net):eval()
   local skipped = nets.skipped(net, opts.skip, WHAT)
   local groups, left = in_no_grad(units.of, made, inputs, skipped)
-  local magnitudes, all, rows, unseen = magnitudes_of(), {}, {}, false
+  local magnitudes, all, rows, unseen, silent = magnitudes_of(), {}, {}, false, {}
   for _, group in ipairs(groups) do
     local going = opts.share and least(group, opts.share, scores, magnitudes) or dead_ones(group)
     if #going == #group.units then
@@ -190,6 +213,8 @@ local function shrunk(net, inputs, opts, scores)
         table.concat((names_of(group)), ', '), #group.units), 'EARG')
     end
     rows[#rows + 1] = row_of(group, going)
+    silent[#silent + 1] = not opts.share
+      and silent_ones(group, table.concat(rows[#rows].from, ', '), magnitudes) or nil
     for _, unit in ipairs(going) do
       all[#all + 1] = unit
       unseen = unseen or unit.unseen
@@ -198,12 +223,13 @@ local function shrunk(net, inputs, opts, scores)
   if #all == 0 then
     local why = left[1] and (' (%s: %s)'):format(left[1].name, left[1].why) or ''
     blame.raise(opts.share and ('%s: nothing can go%s'):format(WHAT, why)
-      or WHAT .. ': no unit is 0 as a whole; option share says how much is to go', 'EARG')
+      or ('%s: no unit is 0 as a whole%s; option share says how much is to go'):format(WHAT,
+        silent[1] and ' (' .. silent[1] .. ')' or ''), 'EARG')
   end
   local small = copy.clone(made)
   cut.cut(small, units.same(small, all))
   check(made, small, inputs, all, unseen)
-  return small, rows, left
+  return small, rows, left, silent
 end
 
 local function add_sizes(report, net, small, inputs, time)
@@ -294,8 +320,9 @@ function M.shrink(net, x, opts)
   end
   scores = scores or opts.share and importance.importance(net) or nil
   local report = outcome.new 'shrink'
-  local small
-  small, report.rows, report.left = shrunk(net, inputs, opts, scores)
+  local small, silent
+  small, report.rows, report.left, silent = shrunk(net, inputs, opts, scores)
+  for _, text in ipairs(silent) do report:note(text) end
   local shape = opts.train and opts.test and opts.control and copy.clone(small)
   tune(small, opts)
   add_sizes(report, net, small, inputs, opts.time)
