@@ -114,6 +114,34 @@ describe('recipes/amp.lua', function()
   end)
 end)
 
+describe('recipes/quant.lua', function()
+  it('sets versions of nets side by side, with verdicts, and goes on where it was', function()
+    local path = os.tmpname()
+    finally(function() os.remove(path) end)
+    local command = './ridge --threads 1 recipes/quant.lua --smoke --rows ' .. path
+    local status, text = run(command)
+    assert.equal(0, status, text)
+    assert.matches('mlp, 2 seeds: f32 %d+%.%d+ %%, %d+%.%d+ ms at b1', text)
+    assert.matches('i8 static +%d+%.%d+ +[+-]%d', text)
+    assert.matches('static: 3 to 4 times as fast, b64 +mlp +%d+%.%d+ %[%d.-%] +%l', text)
+    local lines = {}
+    for line in io.lines(path) do lines[#lines + 1] = line end
+    assert.equal(11, #lines) -- a head, and five versions of two nets
+    local file = io.open(path, 'w') -- as if the run had been ended while it wrote
+    file:write(table.concat(lines, '\n', 1, 10), '\n', lines[11]:sub(1, 30), '\n')
+    file:close()
+    status, text = run(command)
+    assert.equal(0, status, text)
+    local n = 0
+    for line in io.lines(path) do
+      n = n + 1
+      if n <= 10 then assert.equal(lines[n], line) end
+    end
+    assert.equal(12, n)
+    assert.matches('i8 static .- of 2 ', text)
+  end)
+end)
+
 describe('recipes/distill.lua', function()
   it('sets students with and without a teacher side by side', function()
     local status, text = run './ridge --threads 1 recipes/distill.lua --smoke'
