@@ -355,6 +355,35 @@ describe('a finding of training', function()
   end)
 end)
 
+describe('a finding of the machine', function()
+  it('of libraries is by the products that are faster by another one', function()
+    local choices, machine = require 'ridge.choices', require 'ridge.advise.machine'
+    local was = { choices.measured, choices.problem }
+    choices.problem = function(row) return row.name end
+    local function found(list)
+      choices.measured = function(rounds)
+        assert.equal(8, rounds)
+        return list
+      end
+      return machine.backend(run_of({}, { device = 'cpu' }))
+    end
+    local same, better = { path = 'a', standard = 'a' }, { path = 'b', standard = 'a', name = 'p' }
+    local ok, err = pcall(function()
+      for _, case in ipairs { { {}, 'no', '0 products by each library' },
+        { { same }, 'no', '1 products by each library' },
+        { { { path = 'b' } }, 'no', '1 products by each library' },
+        { { better }, 'applies', '1 products by each library; 1 are faster by another, p by b' },
+        { { same, better, better }, 'applies',
+          '3 products by each library; 2 are faster by another, p by b' } } do
+        local got = found(case[1])
+        assert.same({ case[2], case[3] }, { got.state, got.measured })
+      end
+    end)
+    choices.measured, choices.problem = was[1], was[2]
+    assert(ok, err)
+  end)
+end)
+
 describe('a comparison', function()
   it('is of twelve pairs at most, in turn which goes first', function()
     local trial = require 'ridge.advise.trial'
