@@ -385,3 +385,21 @@ describe('a bottleneck', function()
     end)
   end)
 end)
+
+describe('a schedule', function()
+  it('is told where it did not come to its end, and only there', function()
+    local ridge = require 'ridge'
+    local function notes(n)
+      return ridge.profile(function(p)
+        for _ = 1, n do
+          ridge.ones(3):exp()
+          p:step()
+        end
+      end, { warmup = 1, active = 2, repeats = 2, lines = false, roof = 'none' }).notes
+    end
+    assert.same({}, notes(6))
+    assert.same({}, notes(9))
+    assert.same({ '3 of 4 steps were measured: it ended behind step 5' }, notes(5))
+    assert.same({ '0 of 4 steps were measured: it ended behind step 1' }, notes(1))
+  end)
+end)
