@@ -267,8 +267,8 @@ function M.choices() return require('ridge.choices').all() end
 ---  'pinned' (`deterministic` was on), 'only' (no other path does it); path is the one it takes,
 ---  paths the times that are known of it by now. tostring is a table
 -- >> local net, x = ridge.nn.Linear(48, 80), ridge.ones(20, 48)
--- >> return #ridge.backend.why(ridge.inference, net, x)
--- >> return ridge.backend.why(ridge.capture(ridge.inference, net, x))[1].by == 'expected'
+-- >> local plan = ridge.capture(ridge.inference, net, x)
+-- >> return #ridge.backend.why(ridge.inference, net, x), ridge.backend.why(plan)[1].by
 function M.why(f, ...)
   if require('ridge.plan').is(f) and select('#', ...) == 0 then
     return require('ridge.plan_why').why(f)
