@@ -346,7 +346,9 @@ rg_status rg_product_prepare(rg_ready *r)
   if (path == RG_GEMM_AUTO && atomic_load_explicit(&rg_choices_matter, memory_order_relaxed) != 0) {
     return rg_product_prepare_chosen(r);
   }
-  r->by = path == RG_GEMM_AUTO ? RG_BY_EXPECTED : RG_BY_FORCED;
+  r->by = path != RG_GEMM_AUTO                        ? RG_BY_FORCED
+          : rg_modes_now()->device.deterministic != 0 ? RG_BY_PINNED
+                                                      : RG_BY_EXPECTED;
   return rg_product_prepare_path(r, path == RG_GEMM_AUTO ? rg_product_default(p) : path);
 }
 

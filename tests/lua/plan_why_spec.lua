@@ -96,6 +96,10 @@ describe('why of a plan', function()
     C.rg_device_modes_now().deterministic = 0
     assert.same({ 'measured', other }, { backend.why(p)[1].by, backend.why(p)[1].path })
     backend.forget_choices()
+    C.rg_device_modes_now().deterministic = 1
+    p = plan()
+    C.rg_device_modes_now().deterministic = 0
+    assert.equal('pinned', backend.why(p)[1].by) -- also where nothing was measured
     backend.apply { choices = ('20x48x33 f32 f32*f32=f32 bk t1 %s: onednn'):format(before.isa) }
     assert.same({ 'given', 'onednn' }, { backend.why(plan())[1].by, backend.why(plan())[1].path })
     for _, name in ipairs { 'own', 'onednn', 'openblas' } do
