@@ -191,6 +191,42 @@ describe('a trace', function()
   end)
 end)
 
+describe('a long run', function()
+  local ffi = require 'ffi'
+  local C = require 'ridge.ffi.lib'
+
+  local function resident_mb()
+    for line in io.lines '/proc/self/status' do
+      local kb = line:match '^VmRSS:%s*(%d+) kB'
+      if kb then return kb / 1024 end
+    end
+  end
+
+  it('of a million events takes the memory it was given, keeps the last and says what went',
+    function()
+      local N, range = 1e6, ffi.new 'rg_range'
+      range.name = C.rg_range_name 'often'
+      local function events()
+        for _ = 1, N do
+          C.rg_range_enter(range)
+          C.rg_range_leave(range)
+        end
+      end
+      local before, behind
+      local p = ridge.profile(function()
+        before = resident_mb()
+        events()
+        behind = resident_mb()
+      end, { bytes = 2 ^ 22, lines = false })
+      assert.is_true(behind - before < 8, behind - before) -- all of them are 122 MB
+      local kept = p.sections[1].calls
+      assert.is_true(kept >= 2 ^ 22 / 128 and kept < 2 ^ 22 / 128 + 512, kept)
+      assert.equal(N - kept, p.dropped)
+      assert.is_true(p.full and p.ns < p.all_ns / 10)
+      assert.matches(('there were too many, %d are gone'):format(p.dropped), tostring(p), 1, true)
+    end)
+end)
+
 describe('stacks', function()
   it('are lines of frames and nanoseconds', function()
     local p = training()

@@ -371,6 +371,22 @@ describe('what was measured is kept', function()
     for i = 1, 40 do assert.equal(1, all[i].operations[1].calls) end
     for i = 1, 40 do assert.matches('exp', all[i]:folded()) end
   end)
+
+  it('of more within each other than a ring has readers, whose innermost is refused', function()
+    local function nest(n)
+      x:exp()
+      if n > 0 then ridge.profile(nest, n - 1) end
+    end
+    local ok, err = pcall(ridge.profile, function() nest(30) end)
+    assert.is_false(ok)
+    assert.matches('tables_spec.lua:%d+: ring: 24 profiles, timelines or traces are under way',
+      tostring(err))
+    local p = ridge.last_profile()
+    assert.matches('ring: 24 profiles', p.failed)
+    local exps = named(p.operations, 'op').exp.calls
+    assert.is_true(exps >= 20 and exps <= 24, exps)
+    assert.equal(1, ridge.profile(function() x:exp() end).operations[1].calls)
+  end)
 end)
 
 describe('tables', function()
