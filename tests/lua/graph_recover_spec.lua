@@ -72,6 +72,9 @@ describe('recover', function()
     end
     untouched(function(a) return a * ((a / 1.5):erf() + 1) * 0.5 end) -- another root
     untouched(function(a) return a * ((a / math.sqrt(2)):erf() + 2) * 0.5 end)
+    untouched(function(a) return a * ((a / math.sqrt(2)):erf() + 1) * 0.25 end) -- no half
+    untouched(function(a) return a * 0.25 * ((a / math.sqrt(2)):erf() + 1) end)
+    untouched(function(a) return a * (((a / math.sqrt(2)):erf() + 1) * 0.25) end)
     untouched(function(a) return y * ((a / math.sqrt(2)):erf() + 1) * 0.5 end) -- of another tensor
     untouched(function(a) -- another axis
       local d = a - a:mean(1, true)
@@ -82,6 +85,25 @@ describe('recover', function()
       return d / (mean(d:square()) + 1e-5):sqrt()
     end)
     untouched(function(a) return (a - mean(a)) / (mean(a:square()) + 1e-5):sqrt() end)
+  end)
+
+  it('takes one weight and one bias, of norms that nobody else reads', function()
+    local x = ridge.randn(4, 6)
+    local w, b = ridge.rand(6) + 0.5, ridge.randn(6)
+    local function norm(a)
+      local d = a - mean(a)
+      return d / (mean(d:square()) + 1e-5):sqrt()
+    end
+    for want, f in pairs {
+      ['layer_norm mul'] = function(a) return norm(a) * w * b end,
+      ['layer_norm add'] = function(a) return norm(a) + w + b end,
+      ['layer_norm mul add'] = function(a)
+        local y = norm(a)
+        return y + y * w
+      end,
+    } do
+      assert.equal(want, (recovered(f, x)))
+    end
   end)
 
   it('leaves pieces to whom reads them, and writes where they are', function()
