@@ -93,9 +93,8 @@ static rg_status laying_new(rg_laying *l)
   l->placed = rg_host_alloc(n * sizeof(*l->placed));
   l->first = rg_host_alloc(n * sizeof(*l->first));
   l->before = rg_host_alloc(n * FEW * sizeof(*l->before));
-  return l->order != NULL && l->placed != NULL && l->first != NULL && l->before != NULL
-             ? RG_OK
-             : RG_ENOMEM;
+  return l->order != NULL && l->placed != NULL && l->first != NULL && l->before != NULL ? RG_OK
+                                                                                        : RG_ENOMEM;
 }
 
 static void laying_end(rg_laying *l)
@@ -348,8 +347,7 @@ static bool is_taken(const rg_slots *s, const rg_slot *slot)
   for (int32_t k = 0; k < s->n_open; k++) {
     const rg_slot *other = &s->at[s->at[k].open];
 
-    if (other->offset < slot->offset + slot->bytes &&
-        slot->offset < other->offset + other->bytes) {
+    if (other->offset < slot->offset + slot->bytes && slot->offset < other->offset + other->bytes) {
       return true;
     }
   }

@@ -256,8 +256,8 @@ static void read_graph(rg_text *r, const char *text, const char *end)
     }
     text = stop < end ? stop + 1 : end;
   }
-  (void)(r->j.status == RG_OK && end_bodies(r, 0) &&
-         check_whole(r, n_nodes, n_outputs, ended) && add_lists(r));
+  (void)(r->j.status == RG_OK && end_bodies(r, 0) && check_whole(r, n_nodes, n_outputs, ended) &&
+         add_lists(r));
 }
 
 rg_status rg_text_load(const char *text, int64_t n, rg_graph *g)

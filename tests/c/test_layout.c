@@ -166,6 +166,34 @@ static void test_crowd(void)
   rg_slots_end(&s);
 }
 
+/* Some hundred at a time, that come and go: more than are held against each other one by one. */
+static void test_coming_and_going(void)
+{
+  enum { N = 1200, LIVE = 100 };
+  static char ids[N];
+  int32_t live[LIVE + 1];
+  int32_t n_live = 0;
+  rg_slots s = { 0 };
+
+  for (int32_t i = 0; i < N; i++) {
+    rg_slots_took(&s, &ids[i], 64 * (1 + below(40)));
+    live[n_live++] = i;
+    if (n_live > LIVE) {
+      const int32_t k = (int32_t)below(n_live);
+
+      rg_slots_gave(&s, &ids[live[k]]);
+      live[k] = live[--n_live];
+    }
+  }
+  while (n_live > 0) {
+    rg_slots_gave(&s, &ids[live[--n_live]]);
+  }
+  lay_out(&s);
+  is_int(n_meeting(&s), 0, "blocks that come and go lie apart");
+  ok(s.total <= s.live + s.live / 4, "in little more than lives at one time");
+  rg_slots_end(&s);
+}
+
 /* What is never given back has a place where it would cost much beside, else a block of its own. */
 static void test_kept(void)
 {
@@ -213,7 +241,7 @@ static void test_obeying(void)
   ok(rg_slots_return(&s, x), "which is known when it comes back");
   ok(rg_slots_place(&s, 90) == memory, "the next one too, and sizes are rounded");
   ok(rg_slots_place(&s, 500) == NULL, "what would meet a block in use has none");
-  ok(!rg_slots_return(&s, memory + sizeof(memory)), "what lies elsewhere is none of it");
+  ok(!rg_slots_return(&s, memory + s.total), "what lies elsewhere is none of it");
   ok(rg_slots_place(&s, 100) == NULL, "nor has what was not noted");
   rg_slots_end(&s);
   laid_out(&s, memory);
@@ -228,6 +256,7 @@ int main(void)
   test_reuse();
   test_chain();
   test_crowd();
+  test_coming_and_going();
   test_kept();
   test_obeying();
   return done();
