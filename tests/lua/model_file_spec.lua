@@ -217,5 +217,25 @@ describe('a net in a file', function()
       root._quant.dtype = 'i8'
     end)
     refused(static, 'quantized is in training mode', function(f) f.training = true end)
+    local meet = nn.Sequential(nn.Linear(32, 8, { seed = 1 }), nn.Residual(nn.Linear(8, 8,
+      { seed = 2 })), nn.Concat(2, nn.Dropout(0.5), nn.Linear(8, 4, { seed = 3 })),
+      nn.Linear(12, 4, { seed = 4 })):eval()
+    ridge.no_grad(function() meet[3].children[2].module.weight:mul_(9) end)
+    local q = ridge.quant.static(meet, { calibrate = loader(x), rows = false })
+    local function joined(at, name, value)
+      assert.matches('the field ' .. name .. ' of a quant', with_tree(function(t)
+        local n = 0
+        for _, m in ipairs(t.modules) do
+          if m.class == at then m.fields[name], n = value, n + 1 end
+        end
+        assert.equal(1, n)
+      end, q))
+    end
+    joined('quant.Residual', 'inner', { 3 })
+    joined('quant.Residual', 'around', 'x')
+    joined('quant.Residual', 'answers', 'u8')
+    joined('quant.Residual', 'b_zero', 1e3)
+    joined('quant.Concat', 'axis', 'x')
+    joined('quant.Concat', 'again', { ['1'] = { zero = 'x' } })
   end)
 end)

@@ -22,6 +22,10 @@ end
 
 local function kind(name) return function(v) return type(v) == name end end
 
+local function callable(v)
+  return type(v) == 'table' and getmetatable(v) ~= nil and type(v.forward) == 'function'
+end
+
 local COUNT, TYPES = whole(0, 2 ^ 31), one_of { 'u8', 'i8' }
 
 local function zero_of(dtype)
@@ -43,7 +47,8 @@ local FIELDS = {
   ['prune.SparseLinear'] = { DENSE, { format = one_of { 'rows', 'blocks' } },
     tensors = { 'offset', 'column', 'values' } },
   ['quant.Residual'] = { { activation = DENSE.activation, a_zero = whole(-128, 255),
-    b_zero = whole(-128, 255), inner = kind 'table' }, tensors = { 'a_scale', 'b_scale' } },
+    b_zero = whole(-128, 255), inner = callable, answers = one_of { 'f32', 'bf16', 'f16' },
+    around = function(v) return v == nil or callable(v) end }, tensors = { 'a_scale', 'b_scale' } },
   ['quant.Concat'] = { { axis = whole(-8, 8), again = kind 'table', out = kind 'table' },
     tensors = { 'y_scale' } },
   ['quant.Folded'] = { { was = kind 'string', into = kind 'string' } },
@@ -117,6 +122,14 @@ local function wrong_range(module)
   return not module._tensors.y_scale and 'tensor y_scale' or nil
 end
 
+-- Parts of a concat that are rounded once more, with the scale that they come with.
+local function wrong_parts(module)
+  for name, part in pairs(rawget(module, 'again')) do
+    if type(part) ~= 'table' or not whole(-128, 255)(part.zero) then return 'field again' end
+    if not module._tensors['scale_' .. tostring(name)] then return 'tensor scale_' .. name end
+  end
+end
+
 local function wrong_report(about)
   if type(about) ~= 'table' or type(about.method) ~= 'string' or type(about.rows) ~= 'table'
     or type(about.notes) ~= 'table' then
@@ -142,6 +155,7 @@ function M.wrong(module)
   local specs = FIELDS[name]
   local found = wrong_plain(module, name)
     or specs and (wrong_field(module, specs) or wrong_range(module))
+    or name == 'quant.Concat' and wrong_parts(module)
     or about ~= nil and wrong_report(about) and 'field _quant'
   if found then
     return ('the %s of a %s is missing or none that it can have'):format(found, name)
