@@ -102,16 +102,16 @@ describe('fields of a file', function()
     assert.equal('field was', of('Folded', { into = 'x' }))
     assert.equal('field into', of('Folded', { was = 'x' }))
     assert.is_nil(of('Folded', { was = 'x', into = 'y' }))
-    assert.is_nil(fields.wrong(module('nn.Linear', { training = true }, {})))
+    assert.is_nil(fields.wrong(module('own.Net', { training = true }, {})))
   end)
 
   it('of a report are texts', function()
     local function of(about, more)
       local own = { _quant = about }
       for key, value in pairs(more or {}) do own[key] = value end
-      return fields.wrong(module('nn.Linear', own, {}))
+      return fields.wrong(module('own.Net', own, {}))
     end
-    local bad = 'the field _quant of a nn.Linear is missing or none that it can have'
+    local bad = 'the field _quant of a own.Net is missing or none that it can have'
     local function about(more)
       local t = { method = 'half', dtype = 'bf16', notes = { 'x' },
         rows = { { name = 'a', class = 'b', kind = 'c' } } }
@@ -130,7 +130,7 @@ describe('fields of a file', function()
       about { rows = { { name = 'a', class = 'b', kind = 'c', why = 3 } } } } do
       assert.equal(bad, of(wrong_one))
     end
-    assert.equal('a nn.Linear that is quantized is in training mode',
+    assert.equal('a own.Net that is quantized is in training mode',
       of(about(), { training = true }))
   end)
 end)
