@@ -203,7 +203,9 @@ end
 --- A copy of a net in which dense layers and convolutions multiply in 8 bits, with ranges of what
 --- comes in that are observed on `calibrate` and then fixed. Batch normalisation and activations
 --- that follow a layer in a Sequential are folded into it first; between layers that follow each
---- other numbers stay bytes. `fbgemm` and `qnnpack` name the scheme, as they do in PyTorch, and no
+--- other numbers stay bytes, through the sums of nn.Residual and the branches of nn.Concat too,
+--- where the net is measured to be no slower so. `fbgemm` and `qnnpack` name the scheme, as they do
+--- in PyTorch, and no
 --- library: a scale for each output, or one for a layer (never for a depthwise convolution).
 ---
 --- As with quant.dynamic a layer is taken where it is measured to be no slower with `rows` rows.
