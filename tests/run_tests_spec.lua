@@ -264,9 +264,10 @@ describe('scripts/gpu/sim.sh', function()
 
   it('runs every file of every way, the longest first', function()
     local asked, total, status = sim('tsan/20 rev test', 'echo "2 passed, 0 failed"')
-    assert.equal('46 passed, 0 failed', total) -- 8, 7 and 8 of them
+    assert.equal('50 passed, 0 failed', total) -- 9, 8 and 8 of them
     assert.equal(0, status)
-    for _, name in ipairs { 'op', 'device', 'layout', 'attention', 'gemm', 'scaled', 'grad' } do
+    for _, name in ipairs { 'op', 'device', 'layout', 'attention', 'gemm', 'scaled', 'grad',
+                           'chain' } do
       has(asked, ('tests/op/%s_spec.lua gpusimtsan.so 20 \n'):format(name))
       has(asked, ('tests/op/%s_spec.lua gpusim.so 1 rev\n'):format(name))
     end
@@ -281,11 +282,11 @@ describe('scripts/gpu/sim.sh', function()
 
   it('counts what breaks off without a total, and a way that is not known', function()
     local _, total, status = sim('rev', 'exit 1')
-    assert.equal('0 passed, 7 failed', total)
+    assert.equal('0 passed, 8 failed', total)
     assert.is_true(status ~= 0)
     local text
     _, total, status, text = sim('zork rev', 'echo "1 passed, 0 failed"')
-    assert.equal('7 passed, 1 failed', total)
+    assert.equal('8 passed, 1 failed', total)
     assert.is_true(status ~= 0)
     has(text, "no way 'zork'")
     for _, wrong in ipairs { 'rev/0', 'rev/x', 'rev/', 'rev/-1', 'asan/1.5', 'rev/2/3' } do
