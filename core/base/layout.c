@@ -315,7 +315,7 @@ static rg_status place(rg_laying *l)
   }
   s->live = sum_live(s, s->now + 1);
   s->total = place_all(l, s->now + 1);
-  if (kept > 0) {
+  if (s->live >= 0 && s->total >= 0 && kept > 0) {
     const int64_t with = s->total;
 
     s->total = place_all(l, s->now);

@@ -227,6 +227,9 @@ static void move_versions(rg_graph *g, int32_t old, int32_t by)
   rg_ir_storage *a = RG_IR_AT(g->storage, rg_ir_storage, from.storage);
   rg_ir_storage *b = RG_IR_AT(g->storage, rg_ir_storage, to.storage);
 
+  if (a->version <= from.version) {
+    return; /* nothing was written behind it: what was moved has its writer already */
+  }
   b->version = (int32_t)rg_max_i64(b->version, a->version + to.version - from.version);
   b->writer = a->writer;
   *a = (rg_ir_storage){ from.version, RG_IR_NONE, a->outside };

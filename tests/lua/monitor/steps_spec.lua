@@ -180,7 +180,7 @@ describe('a run', function()
     assert.equal(1, status)
     assert.matches('told no end\n$', text)
     text, status = folders.run(('./ridge watch %s --once'):format(runs))
-    assert.equal(0, status)
+    assert.equal(1, status)
     assert.matches('told no end\n$', text)
     require('ridge.store.clock').sleep(1.1) -- names of files have seconds
     local w = ridge.tensorboard(runs)
