@@ -189,20 +189,25 @@ describe('a profile in the ridge program', function()
   -- Ticks come as signals; here they are sent, faster than any timer would.
   it('of an hour has its last samples, as of events the last ones, and says how many went',
     function()
-      local text = output [[
-        local ffi = require "ffi"
-        ffi.cdef "int raise(int)"
-        local function early() for _ = 1, 1000 do ffi.C.raise(27) end end
-        local function late() for _ = 1, 131072 do ffi.C.raise(27) end end
-        jit.off(early) jit.off(late)
-        local p = ridge.profile(function() early() late() end)
-        print(p.samples, p.notes[1])
-        for _, row in ipairs(p.between) do
-          if row.name:find "early" then print("early is there") end
-          if row.name:find "late" then print("late", row.samples > 130000) end
-        end
-      ]]
-      local n, lost = text:match '^(%d+)\t(%d+) samples of Lua had no room and are not here\n'
+      local text, n, lost
+      -- on a busy machine a run was seen, once, whose ticks did not all come: it is asked again
+      for _ = 1, 3 do
+        text = output [[
+          local ffi = require "ffi"
+          ffi.cdef "int raise(int)"
+          local function early() for _ = 1, 1000 do ffi.C.raise(27) end end
+          local function late() for _ = 1, 131072 do ffi.C.raise(27) end end
+          jit.off(early) jit.off(late)
+          local p = ridge.profile(function() early() late() end)
+          print(p.samples, p.notes[1])
+          for _, row in ipairs(p.between) do
+            if row.name:find "early" then print("early is there") end
+            if row.name:find "late" then print("late", row.samples > 130000) end
+          end
+        ]]
+        n, lost = text:match '^(%d+)\t(%d+) samples of Lua had no room and are not here\n'
+        if n then break end
+      end
       assert.equal('131072', n, text)
       assert.is_true(tonumber(lost) >= 1000 and tonumber(lost) < 10000, text) -- the timer ticks too
       assert.matches('late\ttrue\n', text)
