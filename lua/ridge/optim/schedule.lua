@@ -56,10 +56,11 @@ end
 local function load(self, spec, state)
   local kind = getmetatable(self).__name
   local what = kind .. ':load_state'
-  state = options.check(spec, state, what)
-  if state.kind ~= kind then
+  -- before its fields: what another kind has too many or too few says nothing to whoever changed it
+  if type(state) == 'table' and type(state.kind) == 'string' and state.kind ~= kind then
     blame.raise(('%s: the state is of %s'):format(what, state.kind), 'EARG')
   end
+  state = options.check(spec, state, what)
   for name, value in pairs(state) do
     if name ~= 'kind' then self[name] = value end
   end
