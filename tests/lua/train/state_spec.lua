@@ -337,7 +337,7 @@ describe('everything with a memory', function()
     assert.is_false(ok)
     assert.matches('PlateauLR:load_state: the state is of optim.StepLR', tostring(err))
     assert.are.equal(0, plateau.t)
-    ok, err = pcall(step.load_state, step, plateau:state()) -- which has more fields, the other fewer
+    ok, err = pcall(step.load_state, step, plateau:state()) -- which has more fields
     assert.is_false(ok)
     assert.matches('StepLR:load_state: the state is of optim.PlateauLR', tostring(err))
     assert.are.equal(1, step.t)

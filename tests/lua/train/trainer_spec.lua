@@ -257,20 +257,20 @@ describe('a trainer', function()
   end)
 
   it('steps over the rows there were, whatever a feed says of its length', function()
-    local function weights(sizes, len)
-      local net = nn.Linear(6, 6, { seed = 1 })
+    local function weights(sizes, len, loss)
+      local net, target = nn.Linear(6, 6, { seed = 1 }), loss and x or y
       local feed = { len = function() return len end, each = function()
         local i, at = 0, 1
         return function()
           i = i + 1
           if not sizes[i] then return nil end
           at = at + sizes[i]
-          return x:narrow(1, at - sizes[i], sizes[i]), y:narrow(1, at - sizes[i], sizes[i])
+          return x:narrow(1, at - sizes[i], sizes[i]), target:narrow(1, at - sizes[i], sizes[i])
         end
       end }
       local o = ridge.optim.SGD(net, { lr = 1 })
-      ridge.Trainer(net, { optimizer = o, say = silent, accumulate = 3 }):fit(feed,
-        { epochs = 1 })
+      ridge.Trainer(net, { optimizer = o, say = silent, accumulate = 3,
+        loss = loss }):fit(feed, { epochs = 1 })
       return net.weight, o:steps()
     end
     local big = weights({ 15 }, 1)
@@ -283,6 +283,8 @@ describe('a trainer', function()
     assert.are.equal(2, steps)
     local found = weights({ 8, 6, 1 }, 1)
     assert.are.equal(0, (found * 0):sum():item())
+    local few = weights({ 8, 7 }, 7, nn.mse_loss) -- fewer than a step has, and weighed by rows
+    assert.is_true(weights({ 15 }, 1, nn.mse_loss):allclose(few, 1e-5, 1e-6))
   end)
 
   it('waits again behind each epoch that is better', function()
