@@ -61,7 +61,57 @@ describe('what is installed', function()
     assert.matches('nothing is installed below', text)
   end)
 
+  it('takes nothing away that is not below PREFIX, whatever the manifest names', function()
+    local other = folder .. '/other'
+    run(("mkdir '%s' '%s.empty' && touch '%s/file'"):format(other, other, other))
+    local lines = ("printf 'f %s/file\\nf %s/usr/../other/file\\nf %s/us*/x\\nd %s.empty\\n"
+      .. "f %s/usr\\n' >>'%s/usr/lib/ridge/manifest'"):format(other, folder, folder, other, folder,
+      folder)
+    run(install .. 'build')
+    run(lines)
+    assert.matches('left alone, it is not below [^\n]*/usr: [^\n]*/other/file\n',
+      run(install .. 'build'))
+    run(lines)
+    assert.matches('ridge is gone', run(install .. '--remove'))
+    run(("test -f '%s/file' && test -d '%s.empty' && rm -r '%s' '%s.empty'"):format(other, other,
+      other, other))
+    assert.equal(before, all(folder))
+  end)
+
+  it('puts nothing into a folder, or through a link, that stands in its place', function()
+    local at = folder .. '/usr/'
+    run(("mkdir -p '%sbin' '%slib/ridge' && touch '%s/mine' && ln -s '%s/mine' '%sbin/ridge' && "
+      .. "ln -s '%s/mine' '%slib/ridge/ridge.new' && ln -s '%s/mine' '%slib/ridge/manifest.old'")
+      :format(at, at, folder, folder, at, folder, at, folder, at))
+    run(("mkdir -p '%sshare/man/man1/ridge.1'"):format(at))
+    local text, status = folders.run(install .. 'build')
+    assert.equal(1, status)
+    assert.matches('ridge%.1 is a folder\n.*it is not whole', text)
+    assert.equal('', run(("cat '%s/mine'; ls '%sshare/man/man1/ridge.1'"):format(folder, at)))
+    run(("rmdir '%sshare/man/man1/ridge.1' '%sshare/man/man1'"):format(at, at))
+    run(install .. '--remove') -- what was placed before the error goes, too
+    run(("rm '%slib/ridge/manifest.old' '%s/mine' && rmdir '%slib/ridge' '%sbin'"):format(at,
+      folder, at, at))
+    assert.equal(before, all(folder))
+  end)
+
+  it('lies below any name, and below DESTDIR alone', function()
+    local odd = folder .. '/a [b|c&* d'
+    assert.matches('^ridge is in', run(("PREFIX='%s' scripts/install build"):format(odd)))
+    assert.equal('2\n', run(("'%s/bin/ridge' -e 1+1"):format(odd)))
+    run(("PREFIX='%s' scripts/install --remove"):format(odd))
+    local root = folder .. '/root'
+    run(("DESTDIR='%s' PREFIX=/ scripts/install build"):format(root))
+    run(("'%s/bin/ridge' -e 1+1"):format(root))
+    run(("DESTDIR='%s' PREFIX=/ scripts/install --remove; rmdir '%s' 2>/dev/null || :"):format(root,
+      root))
+    assert.equal(before, all(folder))
+  end)
+
   it('needs a whole path', function()
+    for _, path in ipairs { '/tmp/../x', '/tmp/./x', '/tmp/x\ny' } do
+      assert.equal(2, select(2, folders.run(("PREFIX='%s' scripts/install build"):format(path))))
+    end
     local text, status = folders.run 'PREFIX=here scripts/install build'
     assert.equal(2, status)
     assert.matches("PREFIX is a whole path, got 'here'", text)
