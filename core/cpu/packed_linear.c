@@ -490,6 +490,7 @@ static rg_status with_weight(work *w, rg_rows *x)
   if (status == RG_OK) {
     status = run(w, x);
   }
+  w->w = from;
   rg_block_free(&room);
   return status;
 }

@@ -53,7 +53,7 @@ static void turn_weight(const rg_scaled_depth *d, const rg_tensor *weight)
   const uint8_t *column = rg_i8_end_now()->depth_column;
   const int64_t n = d->s.w[0] * d->s.w[1];
   const int64_t pairs = pairs_of(&d->s);
-  int64_t at[RG_DEPTH_TAPS];
+  int64_t at[RG_DEPTH_TAPS] = { 0 };
 
   for (int64_t t = 0; t < n; t++) {
     at[t] = t / d->s.w[1] * weight->_stride[2] + t % d->s.w[1] * weight->_stride[3];

@@ -140,7 +140,9 @@ static void put_chain(printing *p, const rg_ir_node *node, const rg_arg *arg)
   }
   if (!o->failed) {
     rg_json_open(&j, o->data + from, (int64_t)(o->n - from));
-    read = rg_text_links(&j, dtypes, node->n_in, back) && memcmp(back, links, sizeof(*back)) == 0;
+    /* to the bit: both began as zeros, padding and all */
+    read = rg_text_links(&j, dtypes, node->n_in, back) &&
+           memcmp((const void *)back, (const void *)links, sizeof(*back)) == 0;
     o->failed = j.status == RG_ENOMEM;
     rg_json_close(&j);
   }

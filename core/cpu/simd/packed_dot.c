@@ -194,7 +194,7 @@ ALWAYS_INLINE void dot(const int bits, const int rows, const int outs, const rg_
   }
 }
 
-ALWAYS_INLINE void open(const int bits, const rg_packed_row *row, const float *min, float *y)
+ALWAYS_INLINE void open_row(const int bits, const rg_packed_row *row, const float *min, float *y)
 {
   const decoder table = decoder_of(bits, row->less);
   const uint8_t *w = row->w;
@@ -232,7 +232,7 @@ ALWAYS_INLINE void open(const int bits, const rg_packed_row *row, const float *m
   }                                                                                        \
   static void open_##bits(const rg_packed_row *row, const float *min, float *y)            \
   {                                                                                        \
-    open(bits, row, min, y);                                                               \
+    open_row(bits, row, min, y);                                                           \
   }
 OF_BITS(2)
 OF_BITS(3)
