@@ -89,15 +89,15 @@ describe('sums of bytes', function()
 
   it('are of numbers where a part is none of bytes, or nothing is known of it', function()
     local cases = {
-      nn.Sequential(nn.Residual(nn.Linear(4, 4, { seed = 1 })), nn.Linear(4, 2, { seed = 2 })),
-      nn.Sequential(nn.Linear(4, 4, { seed = 3 }), nn.Residual(nn.Sequential(nn.Linear(4, 4,
-        { seed = 4 }), nn.Tanh(), nn.LayerNorm(4))), nn.Linear(4, 2, { seed = 5 })),
+      nn.Sequential(nn.Residual(nn.Linear(4, 4, { seed = 4 })), nn.Linear(4, 2, { seed = 5 })),
+      nn.Sequential(nn.Linear(4, 4, { seed = 6 }), nn.Residual(nn.Sequential(nn.Linear(4, 4,
+        { seed = 7 }), nn.Tanh(), nn.LayerNorm(4))), nn.Linear(4, 2, { seed = 8 })),
     }
     local rows = ridge.randn(64, 4, { generator = ridge.generator(2) })
     for _, net in ipairs(cases) do
       net:eval()
       local q = static(net, rows)
-      assert.is_true(apart(q(rows), net(rows)) < 0.1)
+      assert.is_true(apart(q(rows), net(rows)) < 0.05)
       for _, c in ipairs(q.children) do
         assert.is_not.equal('quant.Residual', getmetatable(c.module).__name)
         assert.is_nil(c.module.out)
