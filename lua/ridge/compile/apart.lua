@@ -2,19 +2,9 @@
 --- An alternative of single nodes: the activation of a product or convolution as a call behind it,
 --- in the place of its epilogue.
 
-local choices = require 'ridge.plan_choices'
+local alternative = require 'ridge.compile.alternative'
 
-local M = {}
-
-local MOST = 12 -- kinds of nodes that are tried in one graph, those of most operations first
-
-local function metas(values)
-  local list = {}
-  for i, value in ipairs(values) do
-    list[i] = value and ('%s[%s]'):format(value.dtype, table.concat(value.shape, ',')) or '-'
-  end
-  return table.concat(list, ' ')
-end
+local metas = alternative.metas
 
 -- What a node is, for who looks for others like it: nil where it has no activation to take out.
 local function kind_of(node)
@@ -43,40 +33,5 @@ local function take_apart(graph, node)
   graph:remove(node)
 end
 
---- Kinds of nodes of a graph that have the alternative.
----@param graph table
----@return string[] kinds those of most operations first
-function M.kinds(graph)
-  local flops, list = {}, {}
-  for _, node in ipairs(graph:nodes()) do
-    local kind = kind_of(node)
-    if kind then
-      if not flops[kind] then list[#list + 1] = kind end
-      flops[kind] = (flops[kind] or 0) + node.flops
-    end
-  end
-  table.sort(list, function(a, b)
-    if flops[a] ~= flops[b] then return flops[a] > flops[b] end
-    return a < b
-  end)
-  for i = #list, MOST + 1, -1 do list[i] = nil end
-  return list
-end
-
---- A function that takes the activations of some kinds of nodes of a graph apart, and of those that
---- were found to be faster so.
----@param more table<string, boolean>|nil kinds
----@return function edit
-function M.edit(more)
-  return function(graph)
-    for _, node in ipairs(graph:nodes()) do
-      local kind = kind_of(node)
-      if kind and (more and more[kind]
-          or choices.get('epilogue', choices.problem(kind)) == 'apart') then
-        take_apart(graph, node)
-      end
-    end
-  end
-end
-
-return M
+return alternative.of { choice = 'epilogue', heavy = 'flops', kind_of = kind_of,
+  take_apart = take_apart }

@@ -1,19 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --- An alternative of single nodes: the links of a fused chain as calls one after the other.
 
-local choices = require 'ridge.plan_choices'
+local alternative = require 'ridge.compile.alternative'
 
-local M = {}
-
-local MOST = 12 -- kinds of chains that are tried in one graph, those of most bytes first
-
-local function metas(values)
-  local list = {}
-  for i, value in ipairs(values) do
-    list[i] = ('%s[%s]'):format(value.dtype, table.concat(value.shape, ','))
-  end
-  return table.concat(list, ' ')
-end
+local metas = alternative.metas
 
 local function text_of(link)
   return ('%s.%s %s %s %s%s%s>%s'):format(link.op, link.dtype, link.load or '-', link.with or '-',
@@ -67,40 +57,5 @@ local function take_apart(graph, node)
   graph:remove(node)
 end
 
---- Kinds of chains of a graph.
----@param graph table
----@return string[] kinds those of most bytes first
-function M.kinds(graph)
-  local bytes, list = {}, {}
-  for _, node in ipairs(graph:nodes()) do
-    local kind = kind_of(node)
-    if kind then
-      if not bytes[kind] then list[#list + 1] = kind end
-      bytes[kind] = (bytes[kind] or 0) + node.bytes
-    end
-  end
-  table.sort(list, function(a, b)
-    if bytes[a] ~= bytes[b] then return bytes[a] > bytes[b] end
-    return a < b
-  end)
-  for i = #list, MOST + 1, -1 do list[i] = nil end
-  return list
-end
-
---- A function that takes chains of some kinds of a graph apart, and those that were found to be
---- faster so.
----@param more table<string, boolean>|nil kinds
----@return function edit
-function M.edit(more)
-  return function(graph)
-    for _, node in ipairs(graph:nodes()) do
-      local kind = kind_of(node)
-      if kind and (more and more[kind]
-          or choices.get('chain', choices.problem(kind)) == 'apart') then
-        take_apart(graph, node)
-      end
-    end
-  end
-end
-
-return M
+return alternative.of { choice = 'chain', heavy = 'bytes', kind_of = kind_of,
+  take_apart = take_apart }
