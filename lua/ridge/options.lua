@@ -122,15 +122,19 @@ function M.count(value, what, name)
   return value
 end
 
+local function check_table(given, what)
+  if type(given) ~= 'nil' and type(given) ~= 'table' then -- NULL equals nil, and is none
+    blame.raise(('%s: options are a table, got %s'):format(what, show(given)), 'EARG', what)
+  end
+end
+
 --- Options that a function of ridge's gives, and over them the user's, which somebody else checks.
 ---@param own table is written to
 ---@param given table|nil what the user wrote
 ---@param what string the function's name, for errors
 ---@return table own
 function M.over(own, given, what)
-  if type(given) ~= 'nil' and type(given) ~= 'table' then
-    blame.raise(('%s: options are a table, got %s'):format(what, show(given)), 'EARG', what)
-  end
+  check_table(given, what)
   for name, value in pairs(given or {}) do own[name] = value end
   return own
 end
@@ -141,9 +145,7 @@ end
 ---@param what string the function's name, for errors
 ---@return table
 function M.check(spec, given, what)
-  if type(given) ~= 'nil' and type(given) ~= 'table' then -- NULL equals nil, and is none
-    blame.raise(('%s: options are a table, got %s'):format(what, show(given)), 'EARG', what)
-  end
+  check_table(given, what)
   for name in pairs(given or {}) do
     if not spec[name] then
       local names = known(spec)
