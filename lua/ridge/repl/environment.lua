@@ -51,12 +51,16 @@ function M.names(env)
   return list
 end
 
+--- What is to be written where a script uses ridge without asking for it.
+M.REQUIRE = "write `local ridge = require 'ridge'`"
+
 -- What people type who come from other prompts.
 local INSTEAD = { help = 'type ? for help, ?name for help on a name',
   exit = 'Ctrl-D ends the session', quit = 'Ctrl-D ends the session' }
 
 local function unknown(env, name)
-  local hint = INSTEAD[name] and '; ' .. INSTEAD[name] or near.hint(tostring(name), M.names(env))
+  local hint = name == 'ridge' and ': ' .. M.REQUIRE
+    or INSTEAD[name] and '; ' .. INSTEAD[name] or near.hint(tostring(name), M.names(env))
   error(("undeclared variable '%s'%s"):format(tostring(name), hint), 3)
 end
 

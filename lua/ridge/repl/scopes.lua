@@ -5,6 +5,7 @@
 -- The text compiles: what is met here is Lua 5.1 with goto. A local that is a part of ridge (local
 -- nn = ridge.nn) is one until something else is assigned to it.
 
+local environment = require 'ridge.repl.environment'
 local lexer = require 'ridge.repl.lexer'
 local near = require 'ridge.near'
 
@@ -70,7 +71,7 @@ local function use(w, word)
   if declared then return declared.path end
   if w.globals[name] == nil then
     say(w, word, ("undeclared variable '%s'%s"):format(name, name == 'ridge'
-      and ": write `local ridge = require 'ridge'`" or near.hint(name, visible(w))))
+      and ': ' .. environment.REQUIRE or near.hint(name, visible(w))))
   end
   return name == 'ridge' and name or nil
 end

@@ -92,6 +92,9 @@ describe('ridge file', function()
     status, _, err = run { file('c.lua', 'y = 1') }
     assert.equal(1, status)
     assert.truthy(err:find('write `local y`', 1, true))
+    status, _, err = run { file('c.lua', 'print(ridge.zeros(2))\n') }
+    assert.equal(1, status)
+    assert.matches("variable 'ridge': write `local ridge = require 'ridge'`", err, 1, true)
   end)
 
   it('says where an error happened and what led there', function()
