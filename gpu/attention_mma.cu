@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Attention on tensor cores, forward, in bf16 and f16: a block has 64 queries and meets the keys 64
-** at a time.  Scores become weights in the registers in which the product leaves them, and go from
-** there into the product with the values; the copy of the next keys runs beside that.
+** Attention on tensor cores, forward, in bf16 and f16, and in f32 where TF32 is allowed: a block
+** has 64 queries and meets the keys 64 at a time.  Scores become weights in the registers in which
+** the product leaves them, and go from there into the product with the values; the copy of the next
+** keys runs beside that.
 **
 ** A mask is asked once for a tile: one that nobody sees is neither brought nor multiplied.
 **
@@ -12,8 +13,11 @@
 */
 #include "gpu/attention_mma.cuh"
 
-/* Keys of a tile: wide heads leave registers for fewer. */
-#define KEYS(D) ((D) <= 128 ? 64 : 32)
+/* Keys of a tile: wide heads leave registers for fewer, and in f32 shared memory. */
+template <class T, int D> constexpr int KEYS = D <= (sizeof(T) == 4 ? 64 : 128) ? 64 : 32;
+
+/* Steps of a score's sum that are written out. */
+template <class T, int D> constexpr int STEPS = sizeof(T) == 4 ? 4 : D / 16;
 
 /* Blocks of a multiprocessor at least: 128, 168 or 255 registers a thread at most. */
 #define BLOCKS(D, MASKED) ((D) <= ((MASKED) ? 32 : 64) ? 4 : (D) <= 128 ? 3 : 2)
@@ -60,10 +64,10 @@ static __device__ inline void weigh(float x[COLS / 8][4], float most[2], float t
 template <class T, int D, bool MASKED>
 __global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D, MASKED)) k_attention_mma(attention w)
 {
-  constexpr int COLS = KEYS(D);
+  constexpr int COLS = KEYS<T, D>, PITCH = rg_att_pitch<T, D>;
   RG_DYN_SHARED(T, room);
-  T *k_room = room + RG_ATT_ROWS * RG_ATT_PITCH(D);
-  T *v_room = k_room + COLS * RG_ATT_PITCH(D);
+  T *k_room = room + RG_ATT_ROWS * PITCH;
+  T *v_room = k_room + COLS * PITCH;
   int n = (int)w.s.n, m = (int)w.s.m;
   int tiles = (n + RG_ATT_ROWS - 1) / RG_ATT_ROWS;
   int64_t head = blockIdx.x / tiles;
@@ -106,7 +110,7 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D, MASKED)) k_attention
     __syncthreads(); /* the keys are there, and all are done with the last values */
     rg_att_bring<D, COLS>(v_room, v, k0);
     rg_copy_commit();
-    rg_att_multiply<D, COLS, D / 16>(room + mine * RG_ATT_PITCH(D), k_room, x);
+    rg_att_multiply<D, COLS, STEPS<T, D>>(room + mine * PITCH, k_room, x);
     rg_copy_wait<0>();
     __syncthreads(); /* the values are there, and all are done with the keys */
     if (k1 < end) {
@@ -152,18 +156,19 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D, MASKED)) k_attention
           blind ? INFINITY : most[r] / RG_LOG2E + logf(total[r]);
     }
   }
-  rg_att_store<D>(room + mine * RG_ATT_PITCH(D), sum, rg_att_head_of<T>(w.y, head), row0 + mine);
+  rg_att_store<D>(room + mine * PITCH, sum, rg_att_head_of<T>(w.y, head), row0 + mine);
 }
 
 /* -- Which ----------------------------------------------------------------------------------- */
 
-static bool is_aligned(const rg_strided &x)
+/* Do all rows begin and end at multiples of 16 bytes, `vec` elements? */
+static bool is_aligned(const rg_strided &x, int vec)
 {
   int32_t last = x.ndim - 1;
-  bool fits = (uintptr_t)x.data % 16 == 0 && x.shape[last] % 8 == 0 && x.stride[last] == 1;
+  bool fits = (uintptr_t)x.data % 16 == 0 && x.shape[last] % vec == 0 && x.stride[last] == 1;
 
   for (int32_t d = 0; d < last; d++) {
-    fits = fits && x.stride[d] % 8 == 0;
+    fits = fits && x.stride[d] % vec == 0;
   }
   return fits;
 }
@@ -171,24 +176,27 @@ static bool is_aligned(const rg_strided &x)
 bool rg_gpu_attention_fits(const attention &w, int32_t dtype, bool is_back)
 {
   const int64_t most = 1 << 30; /* rows are counted by int */
+  const bool single = dtype == RG_F32 && rg_gpu->modes()->tf32 != 0;
+  const int vec = single ? 4 : 8;
   int64_t widest = w.s.d > w.s.e ? w.s.d : w.s.e;
-  bool fits = (dtype == RG_BF16 || dtype == RG_F16) &&
+  bool fits = (single || dtype == RG_BF16 || dtype == RG_F16) &&
               (w.mask == NULL || (w.block >= RG_ATT_LEAST_BLOCK && w.block < most)) &&
               w.s.heads > 0 && w.s.n > 0 && w.s.m > 0 && w.s.n < most && w.s.m < most &&
-              w.s.d > 0 && w.s.e > 0 && widest <= (is_back ? 128 : 256) && is_aligned(w.q) &&
-              is_aligned(w.k) && is_aligned(w.v) && is_aligned(w.y);
+              w.s.d > 0 && w.s.e > 0 && widest <= (is_back || single ? 128 : 256) &&
+              is_aligned(w.q, vec) && is_aligned(w.k, vec) && is_aligned(w.v, vec) &&
+              is_aligned(w.y, vec);
 
-  return fits && (!is_back ||
-                  (is_aligned(w.dy) && is_aligned(w.dq) && is_aligned(w.dk) && is_aligned(w.dv)));
+  return fits && (!is_back || (is_aligned(w.dy, vec) && is_aligned(w.dq, vec) &&
+                               is_aligned(w.dk, vec) && is_aligned(w.dv, vec)));
 }
 
 template <class T, int D> static rg_status forward(const rg_call *call, const attention &w)
 {
-  size_t rows = RG_ATT_ROWS + 2 * KEYS(D);
+  size_t rows = RG_ATT_ROWS + 2 * KEYS<T, D>;
 
   return rg_att_over(call,
                      w.mask != NULL ? k_attention_mma<T, D, true> : k_attention_mma<T, D, false>, w,
-                     w.s.n, rows * RG_ATT_PITCH(D) * sizeof(T));
+                     w.s.n, rows * rg_att_pitch<T, D> * sizeof(T));
 }
 
 template <class T> static rg_status by_width(const rg_call *call, const attention &w)
@@ -204,5 +212,8 @@ template <class T> static rg_status by_width(const rg_call *call, const attentio
 
 rg_status rg_gpu_attention_mma(const rg_call *call, int32_t dtype, const attention &w)
 {
+  if (dtype == RG_F32) {
+    return w.s.d <= 64 && w.s.e <= 64 ? forward<float, 64>(call, w) : forward<float, 128>(call, w);
+  }
   return dtype == RG_BF16 ? by_width<__nv_bfloat16>(call, w) : by_width<__half>(call, w);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Tiles of attention on tensor cores: heads in half types, brought into shared memory by copies
-** that go on beside the products.
+** Tiles of attention on tensor cores: heads in half types, or in f32 whose factors are rounded to
+** TF32, brought into shared memory by copies that go on beside the products.
 **
 ** A block is four warps, each with 16 of the block's 64 rows.  Heads are padded with zeros to the
-** D columns that a kernel is made for, and 8 more keep the rows of a tile in different banks.
+** D columns that a kernel is made for, and 16 bytes more keep the rows of a tile in different banks.
 */
 #ifndef RIDGE_GPU_ATTENTION_MMA_CUH
 #define RIDGE_GPU_ATTENTION_MMA_CUH
@@ -16,8 +16,9 @@
 
 enum { RG_ATT_WARPS = 4, RG_ATT_THREADS = 128, RG_ATT_ROWS = 64 };
 
-/* Of a tile's row, in elements. */
-#define RG_ATT_PITCH(D) ((D) + 8)
+/* Elements of 16 bytes, and of a tile's row. */
+template <class T> constexpr int rg_att_vec = 16 / (int)sizeof(T);
+template <class T, int D> constexpr int rg_att_pitch = D + rg_att_vec<T>;
 
 #define RG_LOG2E 1.44269504088896341f
 
@@ -46,12 +47,14 @@ static __device__ inline rg_att_head<T> rg_att_head_of(const rg_strided &x, int6
 template <int D, int ROWS, class T>
 static __device__ inline void rg_att_bring(T *to, const rg_att_head<const T> &x, int row0)
 {
+  constexpr int VEC = rg_att_vec<T>;
+
 #pragma unroll
-  for (int c = (int)threadIdx.x; c < ROWS * D / 8; c += RG_ATT_THREADS) {
-    int row = c / (D / 8), col = c % (D / 8) * 8;
+  for (int c = (int)threadIdx.x; c < ROWS * D / VEC; c += RG_ATT_THREADS) {
+    int row = c / (D / VEC), col = c % (D / VEC) * VEC;
     bool there = row0 + row < x.rows && col < x.cols;
 
-    rg_copy16(to + row * RG_ATT_PITCH(D) + col,
+    rg_copy16(to + row * rg_att_pitch<T, D> + col,
               there ? x.data + (row0 + row) * x.row + col : x.data, there);
   }
 }
@@ -61,6 +64,8 @@ static __device__ inline void rg_att_bring(T *to, const rg_att_head<const T> &x,
 template <int D, int COLS, int STEPS, class T>
 static __device__ inline void rg_att_multiply(const T *a, const T *b, float sum[COLS / 8][4])
 {
+  constexpr int PITCH = rg_att_pitch<T, D>;
+
 #pragma unroll
   for (int j = 0; j < COLS / 8; j++) {
     sum[j][0] = sum[j][1] = sum[j][2] = sum[j][3] = 0;
@@ -69,14 +74,42 @@ static __device__ inline void rg_att_multiply(const T *a, const T *b, float sum[
   for (int l = 0; l < D / 16; l++) {
     uint32_t left[4];
 
-    rg_left<false>(left, a + l * 16, RG_ATT_PITCH(D));
+    rg_left<false>(left, a + l * 16, PITCH);
 #pragma unroll
     for (int j = 0; j < COLS / 16; j++) {
       uint32_t right[4];
 
-      rg_right<true>(right, b + j * 16 * RG_ATT_PITCH(D) + l * 16, RG_ATT_PITCH(D));
+      rg_right<true>(right, b + j * 16 * PITCH + l * 16, PITCH);
       rg_mma(T(), sum[2 * j], left, right);
       rg_mma(T(), sum[2 * j + 1], left, right + 2);
+    }
+  }
+}
+
+/* The same in TF32: of each factor a lane reads single floats, from 32 different banks, since the
+** pitch is 4 past a multiple of 32. */
+template <int D, int COLS, int STEPS>
+static __device__ inline void rg_att_multiply(const float *a, const float *b,
+                                              float sum[COLS / 8][4])
+{
+  constexpr int PITCH = rg_att_pitch<float, D>;
+  const int at = RG_MMA_LANE / 4 * PITCH + RG_MMA_LANE % 4;
+
+#pragma unroll
+  for (int j = 0; j < COLS / 8; j++) {
+    sum[j][0] = sum[j][1] = sum[j][2] = sum[j][3] = 0;
+  }
+#pragma unroll(STEPS)
+  for (int l = 0; l < D / 8; l++) {
+    const float *x = a + at + l * 8, *y = b + at + l * 8;
+    const uint32_t left[4] = { rg_tf32(x[0]), rg_tf32(x[8 * PITCH]), rg_tf32(x[4]),
+                               rg_tf32(x[8 * PITCH + 4]) };
+
+#pragma unroll
+    for (int j = 0; j < COLS / 8; j++) {
+      const uint32_t right[2] = { rg_tf32(y[j * 8 * PITCH]), rg_tf32(y[j * 8 * PITCH + 4]) };
+
+      rg_mma(float(), sum[j], left, right);
     }
   }
 }
@@ -96,6 +129,8 @@ template <int D, int COLS, class T>
 static __device__ inline void rg_att_add(const float weights[COLS / 8][4], const T *x,
                                          float sum[D / 8][4])
 {
+  constexpr int PITCH = rg_att_pitch<T, D>;
+
 #pragma unroll
   for (int l = 0; l < COLS / 16; l++) {
     uint32_t left[4];
@@ -105,11 +140,45 @@ static __device__ inline void rg_att_add(const float weights[COLS / 8][4], const
     for (int j = 0; j < D / 16; j++) {
       uint32_t right[4];
 
-      rg_right<false>(right, x + l * 16 * RG_ATT_PITCH(D) + j * 16, RG_ATT_PITCH(D));
+      rg_right<false>(right, x + l * 16 * PITCH + j * 16, PITCH);
       rg_mma(T(), sum[2 * j], left, right);
       rg_mma(T(), sum[2 * j + 1], left, right + 2);
     }
   }
+}
+
+/* The same in TF32.  A lane has columns 2 q and 2 q + 1 of its weights where the left factor wants
+** q and q + 4: the order of a sum's terms is free, so rows 2 q and 2 q + 1 of x stand there. */
+template <int D, int COLS>
+static __device__ inline void rg_att_add(const float weights[COLS / 8][4], const float *x,
+                                         float sum[D / 8][4])
+{
+  constexpr int PITCH = rg_att_pitch<float, D>;
+  const int at = RG_MMA_LANE % 4 * 2 * PITCH + RG_MMA_LANE / 4;
+
+#pragma unroll
+  for (int l = 0; l < COLS / 8; l++) {
+    const float *y = x + at + l * 8 * PITCH;
+    const uint32_t left[4] = { rg_tf32(weights[l][0]), rg_tf32(weights[l][2]),
+                               rg_tf32(weights[l][1]), rg_tf32(weights[l][3]) };
+
+#pragma unroll
+    for (int j = 0; j < D / 8; j++) {
+      const uint32_t right[2] = { rg_tf32(y[j * 8]), rg_tf32(y[PITCH + j * 8]) };
+
+      rg_mma(float(), sum[j], left, right);
+    }
+  }
+}
+
+/* Two neighbours into shared memory. */
+template <class T> static __device__ inline void rg_att_put(T *to, float x, float y)
+{
+  *(uint32_t *)to = rg_pair(T(), x, y);
+}
+static __device__ inline void rg_att_put(float *to, float x, float y)
+{
+  *(float2 *)to = make_float2(x, y);
 }
 
 /* A warp's 16 rows into y from row0 on, by way of shared memory that no other warp touches, so that
@@ -118,23 +187,23 @@ template <int D, class T>
 static __device__ inline void rg_att_store(T *room, const float sum[D / 8][4],
                                            const rg_att_head<T> &y, int row0)
 {
+  constexpr int VEC = rg_att_vec<T>, PITCH = rg_att_pitch<T, D>;
   int lane = RG_MMA_LANE;
-  T *to = room + lane / 4 * RG_ATT_PITCH(D) + lane % 4 * 2;
+  T *to = room + lane / 4 * PITCH + lane % 4 * 2;
 
   __syncwarp();
 #pragma unroll
   for (int j = 0; j < D / 8; j++) {
-    *(uint32_t *)(to + j * 8) = rg_pair(T(), sum[j][0], sum[j][1]);
-    *(uint32_t *)(to + 8 * RG_ATT_PITCH(D) + j * 8) = rg_pair(T(), sum[j][2], sum[j][3]);
+    rg_att_put(to + j * 8, sum[j][0], sum[j][1]);
+    rg_att_put(to + 8 * PITCH + j * 8, sum[j][2], sum[j][3]);
   }
   __syncwarp();
 #pragma unroll
-  for (int c = lane; c < 16 * D / 8; c += 32) {
-    int row = c / (D / 8), col = c % (D / 8) * 8;
+  for (int c = lane; c < 16 * D / VEC; c += 32) {
+    int row = c / (D / VEC), col = c % (D / VEC) * VEC;
 
     if (row0 + row < y.rows && col < y.cols) {
-      *(uint4 *)(y.data + (row0 + row) * y.row + col) =
-          *(const uint4 *)(room + row * RG_ATT_PITCH(D) + col);
+      *(uint4 *)(y.data + (row0 + row) * y.row + col) = *(const uint4 *)(room + row * PITCH + col);
     }
   }
 }

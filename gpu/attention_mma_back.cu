@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The gradients of attention on tensor cores, in bf16 and f16.  With the weights
-** p = exp(scale q k' - lse) and z = p (dy v' - delta), delta the sum of dy y of each query,
+** The gradients of attention on tensor cores, in bf16 and f16, and in f32 where TF32 is allowed.
+** With the weights p = exp(scale q k' - lse) and z = p (dy v' - delta), delta the sum of dy y of
+** each query,
 **
 **   dq = scale z k,   dk = scale z' q,   dv = p' dy.
 **
@@ -15,8 +16,8 @@
 */
 #include "gpu/attention_mma.cuh"
 
-/* Rows of a tile that is met: wide heads leave registers for fewer. */
-#define MET(D) ((D) <= 64 ? 64 : 32)
+/* Rows of a tile that is met: wide heads leave registers for fewer, and in f32 shared memory. */
+template <class T, int D> constexpr int MET = (D <= 64 ? 64 : 32) / (sizeof(T) == 4 ? 2 : 1);
 
 /* A power of two; real weights are not above 1, and f16 ends at 65504. */
 #define LIFT      256.0f
@@ -35,9 +36,9 @@ static __host__ __device__ inline int64_t padded(int64_t n)
 
 /* -- The numbers of each query ----------------------------------------------------------------- */
 
-template <class T> union eight {
+template <class T> union pack {
   uint4 bits;
-  T x[8];
+  T x[rg_att_vec<T>];
 };
 
 /* `width` lanes for each query, a power of two; past the last one there are numbers that make
@@ -46,6 +47,7 @@ template <class T>
 __global__ void __launch_bounds__(RG_BLOCK)
     k_attention_numbers(attention w, number *numbers, int width)
 {
+  constexpr int VEC = rg_att_vec<T>;
   int64_t rows = padded(w.s.n), all = w.s.heads * rows;
 
   /* whole warps go round together */
@@ -55,14 +57,14 @@ __global__ void __launch_bounds__(RG_BLOCK)
     bool there = query < all && i < w.s.n;
     float sum = 0;
 
-    if (there && lane * 8 < w.s.e) {
+    if (there && lane * VEC < w.s.e) {
       rg_att_head<const T> y = rg_att_head_of<const T>(w.y, head);
       rg_att_head<const T> dy = rg_att_head_of<const T>(w.dy, head);
-      eight<T> a = { *(const uint4 *)(y.data + i * y.row + lane * 8) };
-      eight<T> b = { *(const uint4 *)(dy.data + i * dy.row + lane * 8) };
+      pack<T> a = { *(const uint4 *)(y.data + i * y.row + lane * VEC) };
+      pack<T> b = { *(const uint4 *)(dy.data + i * dy.row + lane * VEC) };
 
 #pragma unroll
-      for (int l = 0; l < 8; l++) {
+      for (int l = 0; l < VEC; l++) {
         sum += rg_get(a.x[l]) * rg_get(b.x[l]);
       }
     }
@@ -81,6 +83,10 @@ __global__ void __launch_bounds__(RG_BLOCK)
 
 /* What a type can hold: of real weights none is above 1, but any lse is allowed. */
 static __device__ inline float held(__nv_bfloat16, float x)
+{
+  return x;
+}
+static __device__ inline float held(float, float x)
 {
   return x;
 }
@@ -141,7 +147,7 @@ template <class T, int D, bool BY_KEYS, bool MASKED>
 __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
     k_attention_mma_back(attention w, const number *numbers)
 {
-  constexpr int COLS = MET(D), PITCH = RG_ATT_PITCH(D), STAGE = 2 * COLS * PITCH;
+  constexpr int COLS = MET<T, D>, PITCH = rg_att_pitch<T, D>, STAGE = 2 * COLS * PITCH;
   RG_DYN_SHARED(T, room);
   T *met_room = room + 2 * RG_ATT_ROWS * PITCH;
   number *met_numbers = (number *)(met_room + 2 * STAGE);
@@ -242,14 +248,17 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
 template <class T, int D> static rg_status back(const rg_call *call, const attention &w)
 {
   const char *what = call->op->name;
-  size_t bytes =
-      (2 * RG_ATT_ROWS + 4 * MET(D)) * RG_ATT_PITCH(D) * sizeof(T) + 2 * MET(D) * sizeof(number);
+  size_t bytes = (2 * RG_ATT_ROWS + 4 * MET<T, D>)*rg_att_pitch<T, D> * sizeof(T) +
+                 2 * MET<T, D> * sizeof(number);
   int64_t n_numbers = w.s.heads * padded(w.s.n);
-  int width = w.s.e <= 8 ? 1 : w.s.e <= 16 ? 2 : w.s.e <= 32 ? 4 : w.s.e <= 64 ? 8 : 16;
+  int width = 1; /* at most 32, for 128 columns of f32 */
   number *made = (number *)rg_gpu_workspace(call->device, n_numbers * (int64_t)sizeof(number));
 
   const number *numbers = made;
 
+  while (width * rg_att_vec<T> < w.s.e) {
+    width *= 2;
+  }
   if (made == NULL) {
     return rg_gpu_no_room(call->device, what, n_numbers * (int64_t)sizeof(number));
   }
@@ -275,5 +284,8 @@ template <class T> static rg_status by_width(const rg_call *call, const attentio
 
 rg_status rg_gpu_attention_mma_back(const rg_call *call, int32_t dtype, const attention &w)
 {
+  if (dtype == RG_F32) {
+    return w.s.d <= 64 && w.s.e <= 64 ? back<float, 64>(call, w) : back<float, 128>(call, w);
+  }
   return dtype == RG_BF16 ? by_width<__nv_bfloat16>(call, w) : by_width<__half>(call, w);
 }

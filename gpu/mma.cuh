@@ -5,8 +5,8 @@
 ** that go on beside the arithmetic (cp.async).  Under the simulator each of them has a second body
 ** in tests/sim/cudasim_tensor.h with the same layout of registers.
 **
-** PTX ISA: mma.m16n8k16 with sums in f32, mma.m16n8k32 of bytes with sums in s32, ldmatrix.m8n8.x4,
-** cp.async.
+** PTX ISA: mma.m16n8k16 with sums in f32, mma.m16n8k8 of TF32 with sums in f32, mma.m16n8k32 of
+** bytes with sums in s32, ldmatrix.m8n8.x4, cvt.rna.tf32, cp.async.
 */
 #ifndef RIDGE_GPU_MMA_CUH
 #define RIDGE_GPU_MMA_CUH
@@ -147,6 +147,35 @@ static __device__ __forceinline__ void rg_mma(__half, float c[4], const uint32_t
   rgsim_mma(c, a, b, false);
 #else
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+               "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
+/* A float with 10 bits of fraction, to the nearest, from the middle away from 0: TF32. */
+static __device__ __forceinline__ uint32_t rg_tf32(float x)
+{
+#ifdef RG_SIM
+  return rgsim_tf32(x);
+#else
+  uint32_t bits;
+
+  asm("cvt.rna.tf32.f32 %0, %1;\n" : "=r"(bits) : "f"(x));
+  return bits;
+#endif
+}
+
+/* c[16 x 8] += a[16 x 8] b[8 x 8] of TF32.  Lane l has of a, with g = l / 4 and q = l % 4: a[0] row
+** g, column q; a[1] row g + 8; a[2], a[3] the same 4 columns further; of b: b[0] row q of column g,
+** b[1] 4 rows further; of c as above. */
+static __device__ __forceinline__ void rg_mma(float, float c[4], const uint32_t a[4],
+                                              const uint32_t b[2])
+{
+#ifdef RG_SIM
+  rgsim_mma_tf32(c, a, b);
+#else
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
                "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));

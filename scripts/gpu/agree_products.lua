@@ -138,6 +138,13 @@ for _, dtype in ipairs { 'f32', 'f16', 'bf16' } do
           nn.attention(q, k, v, { causal = causal }):backward(dy)
           return ridge.concat({ q.grad, k.grad, v.grad }, 1)
         end }, path_back)
+      if dtype == 'f32' and s[3] % 4 == 0 then
+        modes.tf32 = 1
+        try { name = name .. ' tf32', dtype = dtype, units = 2 ^ 14, op = 'attention',
+          path = 'tensor cores', inputs = { list[1], list[2], list[3] },
+          f = function(q, k, v) return nn.attention(q, k, v, { causal = causal }) end }
+        modes.tf32 = 0
+      end
     end
   end
 

@@ -13,13 +13,14 @@ local HELD = 'a row is held in registers, so that it is read once'
 local NEXT = HELD .. ', and the next is on its way'
 local TENSOR = 'tiles of sums for tensor cores; mma.cuh'
 local CORES = { 'mma%.sync', 'ldmatrix', 'cp%.async' }
+local TF32 = { 'mma%.sync%.aligned%.m16n8k8', 'cvt%.rna%.tf32', 'cp%.async' }
 local SIXTEEN = 'sixteen elements of one byte a thread'
 
 local TEN = 'ten windows, with their places, and eight sums'
 
 local AXES = 'up to eight axes with strides, and sums in a wider type'
 
-return {
+local caps = {
   default = { registers = 64, stack = 0 },
 
   k_attention = { registers = 168, why = TILES },
@@ -90,3 +91,18 @@ return {
   k_signs = { stack = 16, why = LANES },
   k_dropout = { stack = 16, why = LANES },
 }
+
+-- Attention in f32 where TF32 is allowed: factors are single floats, so ldmatrix has no part in it.
+for _, wide in ipairs { 64, 128 } do
+  for _, masked in ipairs { 'false', 'true' } do
+    local form = ('<float, %d, %s>'):format(wide, masked)
+    caps['k_attention_mma' .. form] = { registers = 152, has = TF32, why = TENSOR }
+    for _, by_keys in ipairs { 'false', 'true' } do
+      form = ('<float, %d, %s, %s>'):format(wide, by_keys, masked)
+      caps['k_attention_mma_back' .. form] = { registers = 208, has = TF32,
+        why = TENSOR .. '; of two gradients' }
+    end
+  end
+end
+
+return caps

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- attention_spec: attention and its gradients in half types through the tape, so that the sums
+-- attention_spec: attention and its gradients in half types and TF32 through the tape, so that the sums
 -- which the forward kernel keeps are what the gradients are computed from; heads of the widths that
 -- tensor cores take, and lengths on both sides of their tiles.
 
@@ -11,7 +11,7 @@ local all = dofile(HERE .. 'cases.lua')
 local reference, tensors = all.reference, all.tensors
 local C = tensors.C
 
-local UNIT = { f16 = 2 ^ -10, bf16 = 2 ^ -7 }
+local UNIT = { f16 = 2 ^ -10, bf16 = 2 ^ -7, tf32 = 2 ^ -10 }
 local ULPS = 2
 local slot = ffi.new('rg_tensor *[2]')
 
@@ -23,6 +23,15 @@ local function input(shape, dtype)
     x[i] = (math.floor(state / 65536) % 33 - 16) / 32
   end
   return x
+end
+
+-- The way that attention takes on a device, of the events while f runs.
+local function way(f)
+  local found
+  for _, event in ipairs(tensors.events(f)) do
+    if event[1] == 'attention' then found = event[2] end
+  end
+  return found
 end
 
 local function of(lead, rows, cols)
@@ -48,8 +57,7 @@ local function pass(list, dy, args)
     t[i] = tensors.LAYOUTS[1].make(x)
     tensors.check(C.rg_require_grad(t[i], 1))
   end
-  local options = ffi.new('rg_attention_options', { args.scale or 0, args.causal and 1 or 0, 0 })
-  tensors.check(C.rg_attention(t[1], t[2], t[3], nil, options, slot))
+  tensors.check(all.cases.attention.call(C, t, args, slot))
   local results = { tensors.hold(slot[0]) }
   tensors.check(C.rg_backward(results[1], tensors.LAYOUTS[1].make(dy), 0))
   for i = 1, 3 do
@@ -140,7 +148,7 @@ describe('attention in half types', function()
 
   it('goes by tensor cores where a mask has blocks of 16 and more', function()
     if tensors.DEVICE == 0 then return end
-    local function way(block, grid, dtype)
+    local function masked(block, grid, dtype)
       local list, mask = {}, {}
       for i = 1, 3 do
         local x = input({ 40, 16 }, dtype)
@@ -149,18 +157,94 @@ describe('attention in half types', function()
       for i = 1, grid * grid do mask[i] = i % 2 end
       local case = { mask = mask, grid = { grid, grid }, block = block }
       local out = ffi.new 'rg_tensor *[1]'
-      local found
-      for _, event in ipairs(tensors.events(function()
+      return way(function()
         tensors.check(all.cases.attention.call(C, list, case, out))
         tensors.hold(out[0])
-      end)) do
-        if event[1] == 'attention' then found = event[2] end
-      end
-      return found
+      end)
     end
-    assert.are.equal('tensor cores', way(16, 3, 'bf16'))
-    assert.are.equal('tensor cores', way(64, 1, 'f16'))
-    assert.are.equal('tiles', way(15, 3, 'bf16'))
-    assert.are.equal('tiles', way(16, 3, 'f32'))
+    assert.are.equal('tensor cores', masked(16, 3, 'bf16'))
+    assert.are.equal('tensor cores', masked(64, 1, 'f16'))
+    assert.are.equal('tiles', masked(15, 3, 'bf16'))
+    assert.are.equal('tiles', masked(16, 3, 'f32'))
+  end)
+end)
+
+-- On a CPU the mode changes nothing.
+describe('attention in TF32', function()
+  local modes = C.rg_device_modes_now()
+
+  after_each(function()
+    modes.tf32 = 0
+    tensors.release_all()
+  end)
+
+  -- Blocks of 17 by 17, in no row or column the same; queries 34 to 50 see nothing.
+  local STRIPES = { mask = {}, grid = { 8, 9 }, block = 17 }
+  for i = 0, 71 do
+    local row = math.floor(i / 9)
+    STRIPES.mask[i + 1] = row ~= 2 and (i * 7 + row) % 3 ~= 0 and 1 or 0
+  end
+
+  local function with(case, more)
+    for key, value in pairs(more) do case[key] = value end
+    return case
+  end
+
+  for _, case in ipairs {
+    { { 2 }, 70, 75, 64, 64 }, { { 2 }, 129, 65, 64, 36, causal = true },
+    { { 1, 2 }, 65, 130, 128, 128, causal = true }, { {}, 40, 33, 68, 100 },
+    { { 2 }, 17, 17, 32, 24, causal = true, scale = 0.5 }, { {}, 1, 1, 4, 4 },
+    with({ {}, 130, 140, 20, 64 }, STRIPES), with({ {}, 130, 140, 124, 72, causal = true }, STRIPES),
+  } do
+    local lead, n, m, d, e = unpack(case, 1, 5)
+    local what = ('%d heads, %d x %d, %d and %d wide%s%s'):format(reference.count(lead), n, m, d, e,
+      case.causal and ', causal' or '', case.mask and ', masked' or '')
+    it('has the gradients of its own forward pass: ' .. what, function()
+      modes.tf32 = 1
+      local list = { input(of(lead, n, d), 'f32'), input(of(lead, m, d), 'f32'),
+        input(of(lead, m, e), 'f32') }
+      local dy, results = input(of(lead, n, e), 'f32'), nil
+      local path = way(function() results = pass(list, dy, case) end)
+      if tensors.DEVICE ~= 0 then assert.are.equal('tensor cores', path) end
+      local y, lse = reference.attention(list, case)[1], reference.lse(list, case)
+      near(results[1], y, UNIT.tf32, 'y')
+      local wanted = reference.attention_back({ list[1], list[2], list[3], y, lse, dy }, case)
+      for i, name in ipairs { 'dq', 'dk', 'dv' } do
+        near(results[i + 1], wanted[i], UNIT.tf32, name)
+      end
+    end)
+  end
+
+  local function path_of(d, e)
+    local list = { input({ 5, d }, 'f32'), input({ 6, d }, 'f32'), input({ 6, e }, 'f32') }
+    return way(function() pass(list, input({ 5, e }, 'f32'), {}) end)
+  end
+
+  it('is for heads of at most 128 columns in fours, and only where it is allowed', function()
+    if tensors.DEVICE == 0 then return end
+    modes.tf32 = 1
+    assert.are.equal('tensor cores', path_of(128, 4))
+    for _, wide in ipairs { { 132, 4 }, { 4, 132 }, { 6, 4 }, { 4, 2 } } do
+      assert.are.equal('tiles', path_of(unpack(wide)))
+    end
+    modes.tf32 = 0
+    assert.are.equal('tiles', path_of(128, 4))
+  end)
+
+  -- One key, whose weight is 1: the result is the value with 10 bits of fraction.
+  it('rounds factors to the nearest', function()
+    if tensors.DEVICE == 0 then return end
+    local list, bit = {}, 2 ^ -10
+    for i = 1, 3 do list[i] = reference.new({ 1, 4 }, 'f32') end
+    for i, x in ipairs { 1 + bit / 2, -1 - bit / 2, 1 + bit * 3 / 8, 1 + bit * 7 / 8 } do
+      list[1][i], list[2][i], list[3][i] = 1, 1, x
+    end
+    local function rounded()
+      return { unpack(tensors.read(pass(list, input({ 1, 4 }, 'f32'), {})[1])) }
+    end
+    modes.tf32 = 1
+    assert.are.same({ 1 + bit, -1 - bit, 1, 1 + bit }, rounded())
+    modes.tf32 = 0
+    assert.are.equal(1 + bit * 3 / 8, rounded()[3])
   end)
 end)

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace sim
 {
@@ -52,6 +53,36 @@ static void multiply(Thread *const *lanes, bool brain)
       int row = l / 4 + i / 2 * 8, col = l % 4 * 2 + i % 2;
       float sum = t.c[i];
       for (int k = 0; k < 16; k++)
+        sum += a[row][k] * b[k][col];
+      t.c[i] = sum;
+    }
+  }
+}
+
+// The same of TF32: m16n8k8, of whose factors the low 13 bits are not looked at.
+static void multiply_tf32(Thread *const *lanes)
+{
+  float a[16][8], b[8][8];
+  auto cut = [](unsigned bits) {
+    float x;
+    bits &= ~0x1fffu;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+  };
+  for (int l = 0; l < WARP; l++) {
+    const rgsim_tile &t = tile_of(*lanes[l]);
+    int g = l / 4, q = l % 4;
+    for (int i = 0; i < 4; i++)
+      a[g + i % 2 * 8][q + i / 2 * 4] = cut(t.a[i]);
+    for (int i = 0; i < 2; i++)
+      b[q + i * 4][g] = cut(t.b[i]);
+  }
+  for (int l = 0; l < WARP; l++) {
+    const rgsim_tile &t = tile_of(*lanes[l]);
+    for (int i = 0; i < 4; i++) {
+      int row = l / 4 + i / 2 * 8, col = l % 4 * 2 + i % 2;
+      float sum = t.c[i];
+      for (int k = 0; k < 8; k++)
         sum += a[row][k] * b[k][col];
       t.c[i] = sum;
     }
@@ -113,6 +144,8 @@ void tensor(Thread *const *lanes, int op)
 {
   if (op == RGSIM_MMA_BF16 || op == RGSIM_MMA_F16) {
     multiply(lanes, op == RGSIM_MMA_BF16);
+  } else if (op == RGSIM_MMA_TF32) {
+    multiply_tf32(lanes);
   } else if (op == RGSIM_MMA_BYTES) {
     multiply_bytes(lanes);
   } else {

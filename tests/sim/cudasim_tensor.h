@@ -74,6 +74,22 @@ inline void rgsim_mma(float c[4], const unsigned a[4], const unsigned b[2], bool
              file, line);
 }
 
+// The low bits of a factor are not looked at: one that was not rounded is cut.
+inline unsigned rgsim_tf32(float x)
+{
+  unsigned bits;
+  memcpy(&bits, &x, sizeof bits);
+  if (x != x) return 0x7fffffffu;                       // the one nan of cvt
+  if ((bits & 0x7f800000u) == 0x7f800000u) return bits; // an infinity
+  return (bits + 0x1000u) & ~0x1fffu;
+}
+
+inline void rgsim_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2], RGSIM_PLACE)
+{
+  rgsim_tile t = { nullptr, nullptr, a, b, c, nullptr };
+  rgsim_warp(0xffffffffu, RGSIM_MMA_TF32, 0, rgsim_tile_bits(&t), "mma of tf32", file, line);
+}
+
 inline void rgsim_mma_bytes(int c[4], const unsigned a[4], const unsigned b[2], RGSIM_PLACE)
 {
   rgsim_tile t = { nullptr, nullptr, a, b, nullptr, c };

@@ -110,6 +110,7 @@ static void complete(int op)
   case RGSIM_TILES_TRANSPOSED:
   case RGSIM_MMA_BF16:
   case RGSIM_MMA_F16:
+  case RGSIM_MMA_TF32:
   case RGSIM_MMA_BYTES:
     tensor(group.lanes, op);
     break;

@@ -33,6 +33,7 @@ cudaError_t test_product(float *c, const float *a, const float *b, bool brain, i
                          cudaStream_t s);
 // a [16 x 32] b [32 x 8] of bytes is added to 1, 2, 3, 4 in the registers of each lane; by the
 // layout or by tiles.
+cudaError_t test_tf32(float *c, const float *a, const float *b, bool rounded, cudaStream_t s);
 cudaError_t test_bytes(int *c, const signed char *a, const signed char *b, int how, cudaStream_t s);
 // What ldmatrix gives of four 8 x 8 matrices of the numbers 0 .. 255: [32 lanes x 4] registers.
 cudaError_t test_tiles(unsigned *r, bool transposed, cudaStream_t s);

@@ -55,6 +55,22 @@ template <class T, int HOW> __global__ void k_product16(float *y, const float *x
     y[(g + i / 2 * 8) * 8 + q + i % 2] = c[i];
 }
 
+// One warp, TF32, by the layout of the manual, with factors rounded or as they are.
+template <bool ROUNDED> __global__ void k_product8(float *y, const float *x, const float *z)
+{
+  int lane = threadIdx.x, g = lane / 4, q = lane % 4;
+  uint32_t a[4], b[2];
+  float c[4] = {};
+  auto bits = [](float v) { return ROUNDED ? rg_tf32(v) : __float_as_uint(v); };
+  for (int i = 0; i < 4; i++)
+    a[i] = bits(x[(g + i % 2 * 8) * 8 + q + i / 2 * 4]);
+  for (int i = 0; i < 2; i++)
+    b[i] = bits(z[(q + i * 4) * 8 + g]);
+  rg_mma(float(), c, a, b);
+  for (int i = 0; i < 4; i++)
+    y[(g + i / 2 * 8) * 8 + q * 2 + i % 2] = c[i];
+}
+
 // One warp, bytes: by the layout of the manual, or as tiles in which b lies by columns.
 template <int HOW> __global__ void k_product32(int *y, const int8_t *x, const int8_t *z)
 {
@@ -191,6 +207,12 @@ cudaError_t test_product(float *c, const float *a, const float *b, bool brain, i
                          cudaStream_t s)
 {
   return brain ? product_of<__nv_bfloat16>(c, a, b, how, s) : product_of<__half>(c, a, b, how, s);
+}
+
+cudaError_t test_tf32(float *c, const float *a, const float *b, bool rounded, cudaStream_t s)
+{
+  return rg_launch(rounded ? k_product8<true> : k_product8<false>, { dim3(1), dim3(32), 0, s }, c,
+                   a, b);
 }
 
 cudaError_t test_bytes(int *c, const int8_t *a, const int8_t *b, int how, cudaStream_t s)

@@ -28,6 +28,32 @@ static double product_error(bool brain, int how)
   return distance(dc.host(), expected);
 }
 
+// Factors of TF32 have 10 bits of fraction: `rounded` to the nearest, from the middle away from 0,
+// or cut.
+static bool tf32_right(bool rounded)
+{
+  std::vector<float> a = whole(128, 1), b = whole(64, 2);
+  const float bit = 1.0f / 1024, tenth[] = { bit / 2, -bit / 2, bit / 4, bit * 3 / 4 };
+  const float to[] = { bit, -bit, 0, bit }, cut[] = { 0, 0, 0, 0 };
+  std::vector<double> expected(128, 0.0);
+  for (size_t row = 0; row < 16; row++) { // one factor of each row has more digits
+    float sign = row % 4 == 1 ? -1.0f : 1.0f;
+    a[row * 8 + row % 8] = sign + tenth[row % 4];
+  }
+  for (size_t i = 0; i < 128; i++) {
+    for (size_t k = 0; k < 8; k++) {
+      size_t row = i / 8;
+      float x = a[row * 8 + k];
+      if (k == row % 8)
+        x = (row % 4 == 1 ? -1.0f : 1.0f) + (rounded ? to : cut)[row % 4];
+      expected[i] += static_cast<double>(x) * static_cast<double>(b[k * 8 + i % 8]);
+    }
+  }
+  Array<float> da(a), db(b), dc(128);
+  test_tf32(dc.p, da.p, db.p, rounded, nullptr);
+  return distance(dc.host(), expected) == 0;
+}
+
 // All of the range, -128 too.
 static bool bytes_right(int how)
 {
@@ -85,6 +111,8 @@ void test_tensor(const std::string &in)
     ok(product_error(brain, BY_TILES) == 0, "with factors from ldmatrix, " + what);
     ok(product_error(brain, BY_TRANSPOSED_TILES) == 0, "with both transposed, " + what);
   }
+  ok(tf32_right(true), "a product of TF32 with rounded factors" + in);
+  ok(tf32_right(false), "which are cut otherwise" + in);
   ok(bytes_right(BY_LAYOUT), "a product of bytes by the layout" + in);
   ok(bytes_right(BY_TILES), "with factors from ldmatrix, bytes" + in);
   ok(tiles_right(false) && tiles_right(true), "ldmatrix, and transposed" + in);
