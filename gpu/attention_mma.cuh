@@ -4,7 +4,8 @@
 ** TF32, brought into shared memory by copies that go on beside the products.
 **
 ** A block is four warps, each with 16 of the block's 64 rows.  Heads are padded with zeros to the
-** D columns that a kernel is made for, and 16 bytes more keep the rows of a tile in different banks.
+** D columns that a kernel is made for, and 16 bytes more keep the rows of a tile in different
+** banks.
 */
 #ifndef RIDGE_GPU_ATTENTION_MMA_CUH
 #define RIDGE_GPU_ATTENTION_MMA_CUH

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- attention_spec: attention and its gradients in half types and TF32 through the tape, so that the sums
--- which the forward kernel keeps are what the gradients are computed from; heads of the widths that
--- tensor cores take, and lengths on both sides of their tiles.
+-- attention_spec: attention and its gradients in half types and TF32 through the tape, so that the
+-- sums which the forward kernel keeps are what the gradients are computed from; heads of the widths
+-- that tensor cores take, and lengths on both sides of their tiles.
 
 require 'jit.opt'.start('-sink') -- see op_spec.lua
 
@@ -194,7 +194,8 @@ describe('attention in TF32', function()
     { { 2 }, 70, 75, 64, 64 }, { { 2 }, 129, 65, 64, 36, causal = true },
     { { 1, 2 }, 65, 130, 128, 128, causal = true }, { {}, 40, 33, 68, 100 },
     { { 2 }, 17, 17, 32, 24, causal = true, scale = 0.5 }, { {}, 1, 1, 4, 4 },
-    with({ {}, 130, 140, 20, 64 }, STRIPES), with({ {}, 130, 140, 124, 72, causal = true }, STRIPES),
+    with({ {}, 130, 140, 20, 64 }, STRIPES),
+    with({ {}, 130, 140, 124, 72, causal = true }, STRIPES),
   } do
     local lead, n, m, d, e = unpack(case, 1, 5)
     local what = ('%d heads, %d x %d, %d and %d wide%s%s'):format(reference.count(lead), n, m, d, e,
