@@ -106,6 +106,9 @@ local function kernel_of(x, w, d, what)
     blame.raise(('%s: the kernel %s has not as many axes as %s'):format(what, w:describe(),
       x:describe()), 'ESHAPE', what)
   end
+  if w.count == 0 then -- without planes the loops over them would make nothing
+    blame.raise(('%s: the kernel %s has nothing in it'):format(what, w:describe()), 'ESHAPE', what)
+  end
   local k = {}
   for i = 1, d do k[i] = w:size(i + 2) end
   return k

@@ -365,3 +365,22 @@ describe('a bias of a transposed convolution', function()
     end
   end)
 end)
+
+describe('a kernel without elements', function()
+  it('is refused, over one to three axes', function()
+    for d = 1, 3 do
+      local x = { 1, 2 }
+      for i = 1, d do x[i + 2] = 3 end
+      for axis = 1, d + 2 do
+        local w = { 2, 2 }
+        for i = 1, d do w[i + 2] = 2 end
+        w[axis] = 0
+        for _, name in ipairs { 'conv', 'conv_transpose' } do
+          local input, kernel = ridge.ones(x), ridge.ones(w)
+          assert.error_matches(function() return (input[name](input, kernel)) end,
+            'windows_spec%.lua:%d+: ' .. name .. ': the kernel f32%[[%d,]+%] has nothing in it')
+        end
+      end
+    end
+  end)
+end)
