@@ -199,6 +199,25 @@ describe('an index of files', function()
     assert.matches(pattern, tostring(err.message))
   end
 
+  it('is left where Ctrl-C comes between two of its files', function()
+    local C, safetensors = require 'ridge.ffi.lib', require 'ridge.data.safetensors'
+    put(map '"a":"one.safetensors","c":"two.safetensors","b":"one.safetensors"', index)
+    local read, begun = safetensors.read, 0
+    safetensors.read = function(...)
+      begun = begun + 1
+      local entries, notes = read(...)
+      C.rg_interrupt_set()
+      return entries, notes
+    end
+    local ok, err = pcall(ridge.load, index)
+    safetensors.read = read
+    C.rg_interrupt_clear()
+    assert.is_false(ok)
+    assert.equal('EINTR', err.code)
+    assert.matches('load: interrupted', err.message) -- without a look at the second file
+    assert.equal(1, begun)
+  end)
+
   it('is all that it names, at once and later', function()
     put(map '"a":"one.safetensors","c":"two.safetensors","b":"one.safetensors"', index)
     for _, opts in ipairs { {}, { lazy = true, over = 0 }, { map = true, over = 0 } } do
