@@ -117,6 +117,54 @@ describe('a file known by its content', function()
     assert.matches('no array that ridge can read: y is of type u8', message(ridge.load, path))
   end)
 
+  -- The same archive in the form for what 32 bits do not hold: each number of the end and of the
+  -- list stands where there are 64, behind another field that says nothing here.
+  local function wide(members)
+    local text = zip(members)
+    local tail = #text - 22
+    local bytes, start = text:sub(tail + 13, tail + 16), text:sub(tail + 17, tail + 20)
+    local function value(le4) return le4:byte() + 256 * le4:byte(2) + 65536 * le4:byte(3) end
+    local at, list = value(start) + 1, ''
+    for _, m in ipairs(members) do
+      local head = text:sub(at, at + 45)
+      list = list .. head:sub(1, 20) .. ('\255'):rep(8) .. head:sub(29, 30) .. le(34, 2)
+        .. head:sub(33, 42) .. ('\255'):rep(4) .. m[1] .. le(7, 2) .. le(2, 2) .. 'xx' .. le(1, 2)
+        .. le(24, 2) .. head:sub(25, 28) .. le(0, 4) .. head:sub(21, 24) .. le(0, 4)
+        .. head:sub(43, 46) .. le(0, 4)
+      at = at + 46 + #m[1]
+    end
+    assert.equal(value(bytes), at - 1 - value(start))
+    local before = text:sub(1, value(start))
+    local record = 'PK\6\6' .. le(44, 8) .. le(45, 2) .. le(45, 2) .. le(0, 8) .. le(#members, 8)
+      .. le(#members, 8) .. le(#list, 8) .. le(#before, 8)
+    local place = 'PK\6\7' .. le(0, 4) .. le(#before + #list, 8) .. le(1, 4)
+    return before .. list .. record .. place .. 'PK\5\6' .. le(0, 4) .. ('\255'):rep(12) .. le(0, 2)
+  end
+
+  it('of many arrays may have its numbers in 64 bits', function()
+    local x, y = ridge.randn(30, 40), ridge.arange(0, 6):to 'i64'
+    local whole = wide { { 'x.npy', npy(x), packed = true }, { 'y.npy', npy(y) } }
+    put(whole)
+    local found = ridge.load(path)
+    assert.is_true(found.x:equal(x))
+    assert.is_true(found.y:equal(y))
+    put((whole:gsub('PK\6\7', 'PK\6\8')))
+    assert.matches('has no list of its members', message(ridge.load, path))
+    put((whole:gsub('PK\6\6', 'PK\6\5')))
+    assert.matches('has no list of its members', message(ridge.load, path))
+  end)
+
+  it('has a list of 16 MB at most', function()
+    local room = ('\0'):rep(2 ^ 24 + 1)
+    local member = zip({ { 'x.npy', npy(ridge.ones(1)) } }):match '^(.-)PK\1\2'
+    for bytes, text in pairs { [2 ^ 24] = 'lists 1 members and has 0',
+        [2 ^ 24 + 1] = 'has a list of its members that it has no room for' } do
+      put(member .. room .. 'PK\5\6' .. le(0, 4) .. le(1, 2) .. le(1, 2) .. le(bytes, 4)
+        .. le(#member, 4) .. le(0, 2))
+      assert.matches(text, message(ridge.load, path))
+    end
+  end)
+
   it('is refused where an archive is damaged', function()
     local x = npy(ridge.ones(300))
     local whole = zip { { 'x.npy', x, packed = true } }
