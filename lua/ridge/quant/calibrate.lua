@@ -53,7 +53,9 @@ function M.run(net, layers, loader, opts)
   local map, back, samples = {}, {}, {}
   for _, layer in ipairs(layers) do
     local door = Observed(layer.module, function(x)
-      samples[layer.name] = samples[layer.name] or rows_of(x:detach(), opts.rows or 1):clone()
+      if not samples[layer.name] then -- one axis is a single row
+        samples[layer.name] = (x.ndim > 1 and rows_of(x, opts.rows or 1) or x):detach():clone()
+      end
       opts.see(layer.name, x)
     end)
     map[layer.module], back[door] = door, layer.module

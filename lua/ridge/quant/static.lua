@@ -111,7 +111,7 @@ local function build(base, rows, ranges, opts, found, taken)
       after, line.why = made_of(row, ranges[row.name], opts)
       local x = found and found.samples[row.name]
       local took = x and not line.why and asked:compare(key_of(row.module, x), row.module, after, x)
-      if took and not took.keep then line.why = faster.why(took, x.ndim > 0 and x:size(1) or 1) end
+      if took and not took.keep then line.why = faster.why(took, x.ndim > 1 and x:size(1) or 1) end
       if not line.why then
         map[twin[row.module]], line.kind, line.note = after, 'i8', row.note
         line.lo, line.hi = ranges[row.name][1], ranges[row.name][2]

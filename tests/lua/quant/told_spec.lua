@@ -187,6 +187,15 @@ describe('whether a layer is taken', function()
       return require('ridge.quant.static').static(net, { calibrate = data, rows = 9 })
     end))
     assert.equal('not shown to be as fast in i8:' .. why .. '8 rows', list[2].why)
+    -- a layer that is given a single row without an axis of rows
+    local Vector = nn.class 'quant_told.Vector'
+    function Vector:init() self.inner = self:child('inner', nn.Linear(32, 4, { seed = 3 })) end
+    function Vector:forward(v) return self.inner(v:reshape(-1)) end
+    list = rows_of(stays(function()
+      return require('ridge.quant.static').static(Vector():eval(),
+        { calibrate = ridge.data.Loader({ ridge.randn(8, 32) }, { batch = 1 }), rows = 1 })
+    end))
+    assert.equal('not shown to be as fast in i8:' .. why .. '1 row', list[1].why)
     -- a sensitivity says what it took
     local labels = ridge.data.Loader({ ridge.randn(8, 32), ridge.zeros(8) }, { batch = 8 })
     local s = stays(function()
@@ -223,6 +232,38 @@ describe('a report', function()
     assert.is_true(rawequal(net, net:train(false)))
     assert.matches('^quant: a quantized net is not trained', failure(net.train, net))
     assert.matches('^quant: a quantized net is not trained', failure(net.train, net, true))
+  end)
+end)
+
+describe('a quantized layer', function()
+  local net = nn.Sequential(nn.Linear(32, 32, { seed = 1 })):eval()
+  local q = ridge.quant.dynamic(net, { rows = false })
+
+  it('is not trained, and stays what it is elsewhere', function()
+    local layer, x = q[1], ridge.randn(3, 32)
+    local before = layer(x)
+    assert.is_true(rawequal(layer, layer:eval()))
+    assert.is_true(rawequal(layer, layer:train(false)))
+    assert.is_true(rawequal(layer, layer:to 'cpu'))
+    assert.is_true(rawequal(layer, layer:to 'f16'))
+    assert.equal(0, (layer(x) - before):abs():max():item())
+    for _, on in ipairs { 'nil', true } do
+      assert.matches(': a quantized layer is not trained', failure(layer.train, layer,
+        on ~= 'nil' and on or nil))
+    end
+    assert.matches("there is no element type 'f17'", failure(layer.to, layer, 'f17'))
+  end)
+
+  it('is refused where what is not quantized is expected', function()
+    local data = ridge.data.Loader({ ridge.randn(8, 32) }, { batch = 8 })
+    for name, f in pairs { dynamic = ridge.quant.dynamic, prepare = ridge.quant.prepare,
+        convert = ridge.quant.convert, smooth = ridge.quant.smooth, static = ridge.quant.static,
+        weights = ridge.quant.weights } do
+      local opts = (name == 'static' or name == 'smooth') and { calibrate = data } or nil
+      assert.equal(('quant.%s: 1 is quantized already (by quant.dynamic); begin with the net it was '
+        .. 'made from'):format(name), failure(f, nn.Sequential(q):eval(), opts))
+      assert.equal(('quant.%s: a net (module) is expected, got 3'):format(name), failure(f, 3, opts))
+    end
   end)
 end)
 
