@@ -77,11 +77,25 @@ describe('passes of the core', function()
     end)
     assert.equal('neg', (left({ 'gelu away', 'dead_code_elimination' },
       function(x) return x:gelu():neg() end, ridge.ones(2, 3))))
-    local ok, e = pcall(function()
-      return ridge.graph(function(x) return x:neg() end, ridge.ones(2)):optimize { 'dead_code' }
-    end)
-    assert.is_false(ok)
-    assert.truthy(tostring(e):find("did you mean 'dead_code_elimination'", 1, true), tostring(e))
+    for near, name in pairs { dead_code = 'dead_code_elimination', fuse_chian = 'fuse_chain',
+        operator_fusin = 'operator_fusion', ['gelu awya'] = 'gelu away' } do
+      local ok, e = pcall(function()
+        return ridge.graph(function(x) return x:neg() end, ridge.ones(2)):optimize { near }
+      end)
+      assert.is_false(ok)
+      assert.truthy(tostring(e):find(("did you mean '%s'"):format(name), 1, true), tostring(e))
+    end
+    -- each name by itself: what is near is looked for among them all
+    for _, names in ipairs { ridge.graph.passes(), ridge.graph.aliases() } do
+      for name in pairs(names) do
+        if type(name) == 'string' then
+          local _, e = pcall(function()
+            return ridge.graph(function(x) return x:neg() end, ridge.ones(2)):optimize { name .. 'x' }
+          end)
+          assert.truthy(tostring(e):find('did you mean', 1, true), tostring(e))
+        end
+      end
+    end
   end)
 
   it('leave one step of a * 3 that nobody reads and x * 4', function()

@@ -57,6 +57,9 @@ describe('completion', function()
       local name = command.name
       local bash = assert(text.bash:match(('\n    %s%%) words=(%%b\'\')'):format(
         (name:gsub('%-', '%%-')))), name)
+      local does = command.summary:gsub('[%[%]:\\]', '\\%0'):gsub("'", "'\\''")
+      assert.truthy(text.zsh:find(("\n    '%s:%s'\n"):format(name, does), 1, true), name)
+      assert.truthy(text.fish:find((" -a %s -d '"):format(name), 1, true), name)
       for _, option in ipairs(command.options) do
         assert.truthy((bash:gsub("'", ' ')):find(' ' .. option.flag .. ' ', 1, true), option.flag)
         assert.truthy(text.zsh:find(option.flag .. '[', 1, true)
