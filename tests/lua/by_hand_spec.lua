@@ -132,6 +132,10 @@ describe('how warm processors are', function()
     put('a/sys/class/thermal/thermal_zone1/temp', '45500')
     put('a/sys/class/hwmon/hwmon2/name', 'k10temp')
     put('a/sys/class/hwmon/hwmon2/temp1_input', '60000')
+    put('last/sys/class/thermal/thermal_zone63/type', 'x86_pkg_temp')
+    put('last/sys/class/thermal/thermal_zone63/temp', '33000')
+    put('behind/sys/class/thermal/thermal_zone64/type', 'x86_pkg_temp')
+    put('behind/sys/class/thermal/thermal_zone64/temp', '44000')
     put('b/sys/class/hwmon/hwmon0/name', 'nvme')
     put('b/sys/class/hwmon/hwmon0/temp1_input', '30000')
     put('b/sys/class/hwmon/hwmon1/name', 'coretemp')
@@ -147,6 +151,10 @@ describe('how warm processors are', function()
     assert.same({ clock_mhz = 2000, celsius = 45.5 }, heat.read())
     heat.ROOT = root .. '/b'
     assert.same({ celsius = 51 }, heat.read())
+    heat.ROOT = root .. '/last' -- of 64 zones
+    assert.same({ celsius = 33 }, heat.read())
+    heat.ROOT = root .. '/behind'
+    assert.same({}, heat.read())
     heat.ROOT = root .. '/none'
     assert.same({}, heat.read())
   end)

@@ -86,13 +86,12 @@ describe('passes of the core', function()
       assert.truthy(tostring(e):find(("did you mean '%s'"):format(name), 1, true), tostring(e))
     end
     -- each name by itself: what is near is looked for among them all
+    local g = ridge.graph(function(x) return x:neg() end, ridge.ones(2))
     for _, names in ipairs { ridge.graph.passes(), ridge.graph.aliases() } do
       for name in pairs(names) do
         if type(name) == 'string' then
-          local _, e = pcall(function()
-            return ridge.graph(function(x) return x:neg() end, ridge.ones(2)):optimize { name .. 'x' }
-          end)
-          assert.truthy(tostring(e):find('did you mean', 1, true), tostring(e))
+          local _, err = pcall(function() return g:optimize { name .. 'x' } end)
+          assert.truthy(tostring(err):find('did you mean', 1, true), tostring(err))
         end
       end
     end

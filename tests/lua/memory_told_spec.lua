@@ -266,6 +266,9 @@ describe('a curve of memory', function()
       device = 'dev' } }, { t.points[1], t.points[2] })
     assert.equal(7, #t.points)
     assert.equal('cpu', t.devices[2].device)
+    -- a picture of it names that device, or what is asked for
+    assert.equal('dev', t:plot().subtitle)
+    assert.equal('two of them', t:plot({ device = 'two of them' }).subtitle)
     assert.same({ 50, 0, 0.6 }, { t.devices[2].peak, t.devices[2].before, t.devices[2].peak_s })
     assert.equal('dev: at most 1.4 KB live, 1000 B before, 1.1 KB behind; 7 blocks taken and '
       .. 'given back\nalive at the peak:\n bytes        blocks  line            module\n'

@@ -401,6 +401,21 @@ describe('points of one sweep', function()
       { found[1].verdict, found[1].design, found[1].time })
     assert.is_true(math.abs(found[1].ratio - 1.5) < 1e-6)
     assert.matches('fast state was not seen', found[2].reason)
+    -- an interval that ends at 1 holds it, from either side
+    local function at(lo, hi, other_lo, other_hi)
+      local db_ = sqlite.open(db, 'write')
+      for side, list in pairs { x = { 1000, lo, hi }, y = { 1100, other_lo, other_hi } } do
+        db_:run(([[UPDATE timing SET quiet = ?1, quiet_lo = ?2, quiet_hi = ?3 WHERE attempt_id =
+          (SELECT best_attempt FROM trial t JOIN config c ON c.id = t.config_id
+            WHERE c.params = '{"impl":"%s","k":1}')]]):format(side), unpack(list))
+      end
+      db_:close()
+      local one, other = inside { time = 'quiet' }, inside { time = 'quiet', a = { impl = 'y' },
+        b = { impl = 'x' } }
+      return one[1].verdict .. ' ' .. other[1].verdict
+    end
+    assert.equal('open open', at(990, 1050, 1050, 1150))
+    assert.equal('slower faster', at(990, 1050, 1051, 1150))
     local _, out = program.run { 'compare', 'inside', '--a', 'impl=x', '--b', 'impl=y', '--quiet',
       '--db', db }
     assert.matches('unpaired, quiet', out)
