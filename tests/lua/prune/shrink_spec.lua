@@ -177,6 +177,32 @@ describe('prune.shrink', function()
     assert.is_true(apart(only(x), without(net, x, { ['2.attention.out'] = { 5, 6, 7, 8 } })) < 1e-5)
   end)
 
+  it('takes places together that an axis was taken apart into', function()
+    local Parts = class('Parts', nn.Module)
+    function Parts:init()
+      nn.Module.init(self)
+      self:child('a', nn.Linear(5, 12))
+      self:child('b', nn.Linear(3, 2))
+    end
+    function Parts:forward(x)
+      local c = self.children
+      return c[2].module(c[1].module(x):reshape(x:size(1), -1, 4):relu():sum(3))
+    end
+    local net = Parts():eval()
+    weigh(net.children[1].module, { 9, 9, 9, 9, 0, 0.1, 0, 0.1, 0, 9, 9, 9 })
+    local x = ridge.randn(7, 5)
+    local small, report = shrink(net, x, { share = 1 / 3 })
+    local a, b = small.children[1].module.weight, small.children[2].module.weight
+    assert.same({ { 8, 5 }, { 2, 2 } }, { a:size(), b:size() })
+    assert.same({ 3, 2 }, { report.rows[1].before, report.rows[1].after })
+    local was = net.children[1].module.weight
+    assert.equal(0, apart(a:narrow(1, 1, 4), was:narrow(1, 1, 4)))
+    assert.equal(0, apart(a:narrow(1, 5, 4), was:narrow(1, 9, 4)))
+    local whole = net:clone():eval()
+    ridge.inference(function() whole.children[2].module.weight:narrow(2, 2, 1):fill_(0) end)
+    assert.is_true(apart(small(x), whole(x)) < 1e-5)
+  end)
+
   it('cuts tied weights once, and states of an LSTM not at all', function()
     local net = nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 6), nn.Linear(6, 9))
     net[3].weight = net[1].weight
