@@ -146,3 +146,33 @@ describe('prune.iterative', function()
     end }:find('took masks off', 1, true))
   end)
 end)
+
+describe('what pruning cost', function()
+  it('is told to the letter', function()
+    local outcome = require('ridge.prune.outcome').new 'iterative'
+    outcome.rows = { { text = 'a row' }, { text = 'another' } }
+    assert.equal('prune.iterative\na row\nanother', tostring(outcome))
+    local function share(value) return { share = value, lo = value - 0.125, hi = value + 0.125 } end
+    local function pair(p, value)
+      return { n = 40, original = share(0.75), quantized = share(0.5), p = p, changed = 10,
+        difference = share(value) }
+    end
+    outcome.candidates = { { name = 'pruned', accuracy = pair(0.25, -0.25) },
+      { name = 'random', accuracy = pair(0.5, -0.5) } }
+    for name, told in pairs { a = { 0.049, 0.25, 'better' }, b = { 0.049, -0.25, 'worse' },
+        c = { 0.05, 0.25, 'no difference was shown' } } do
+      local each = require('ridge.prune.outcome').new('x'):against(name, pair(told[1], told[2]))
+      assert.same({ name, told[3] }, { each.controls[1].name, each.controls[1].verdict })
+    end
+    outcome:against('random pruning', pair(0.01, 0.25)):note 'a note'
+    outcome.title = 'prune.x: a title'
+    assert.equal('prune.x: a title\na row\nanother\n'
+      .. 'Accuracy on 40 rows: original 75.00 % [62.50, 87.50]\n'
+      .. '  pruned: 50.00 % [37.50, 62.50], difference -25.00 % [-37.50, -12.50], McNemar p 0.25, '
+      .. 'answers changed 10\n'
+      .. '  random: 50.00 % [37.50, 62.50], difference -50.00 % [-62.50, -37.50], McNemar p 0.5, '
+      .. 'answers changed 10\n'
+      .. 'Beside random pruning: better (+25.00 % [+12.50, +37.50], p 0.01)\na note',
+      tostring(outcome))
+  end)
+end)
