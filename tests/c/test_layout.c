@@ -250,6 +250,50 @@ static void test_obeying(void)
   rg_slots_end(&s);
 }
 
+/* What is nothing has a place of its own, too: its address tells it from others. */
+static void test_nothing(void)
+{
+  static char memory[256];
+  rg_slots s = { 0 };
+  char ids[3] = { 0 };
+
+  for (int32_t i = 0; i < 3; i++) {
+    rg_slots_took(&s, &ids[i], i == 1 ? 64 : 0);
+  }
+  for (int32_t i = 0; i < 3; i++) {
+    rg_slots_gave(&s, &ids[i]);
+  }
+  lay_out(&s);
+  is_int(s.total, 192, "three blocks lie apart, of which two hold nothing");
+  s.base = memory;
+  for (int32_t i = 0; i < 3; i++) {
+    ok(rg_slots_place(&s, i == 1 ? 64 : 0) == memory + s.at[i].offset, "each in its place");
+  }
+  rg_slots_end(&s);
+}
+
+/* What comes back was perhaps asked for before anybody noted, or before there was memory. */
+static void test_unknown(void)
+{
+  static char memory[256];
+  rg_slots s = { 0 };
+  char ids[3] = { 0 };
+
+  rg_slots_took(&s, &ids[0], 64);
+  rg_slots_took(&s, &ids[1], 64);
+  rg_slots_gave(&s, &ids[2]);
+  is_int(s.n_open, 2, "what was not noted when it was asked for is not given back");
+  ok(!rg_slots_return(&s, &ids[0]), "while notes are taken nothing lies in the layout");
+  is_int(s.n_open, 2, "and nothing is given back by that");
+  rg_slots_gave(&s, &ids[0]);
+  is_int(s.n_open, 1, "what was noted is");
+  is_int(s.at[0].to, 3, "at its time: returns count that were noted");
+  rg_slots_gave(&s, &ids[1]);
+  lay_out(&s);
+  ok(!rg_slots_return(&s, memory), "nor does anything before it has memory");
+  rg_slots_end(&s);
+}
+
 int main(void)
 {
   test_random();
@@ -259,5 +303,7 @@ int main(void)
   test_coming_and_going();
   test_kept();
   test_obeying();
+  test_nothing();
+  test_unknown();
   return done();
 }

@@ -162,6 +162,33 @@ static void test_common(void)
   comes(g, common, "gelu neg", "one of them may be");
 }
 
+/* What passes ask before they make one value of two views.  No pass comes upon two of different
+** versions today: this is the promise itself. */
+static void test_two_views(void)
+{
+  int32_t x;
+  rg_merge m;
+  rg_graph *g = graph(&x);
+  int32_t y = unary(g, &rg_op_gelu, x);
+  int32_t a = transposed(g, y);
+  int32_t b = transposed(g, y);
+
+  y = node_of(g, &rg_op_relu, &y, 1, NULL, y);
+  int32_t c = transposed(g, y);
+  int32_t d = transposed(g, y);
+
+  returned(g, d, "");
+  must(rg_merge_begin(&m, g));
+  ok(rg_merge_allowed(&m, b, a), "two views of one memory are one");
+  ok(!rg_merge_allowed(&m, c, a), "not across a write between them");
+  ok(!rg_merge_allowed(&m, a, c), "neither way");
+  ok(rg_merge_allowed(&m, c, d), "behind it they are");
+  ok(!rg_merge_allowed(&m, d, c), "but what is handed out stays");
+  ok(rg_merge_is_last(&m, c) && !rg_merge_is_last(&m, a), "nothing is written behind one of them");
+  rg_merge_release(&m);
+  rg_graph_release(g);
+}
+
 /* A write between two that look alike, or over one of them. */
 static void test_common_writes(void)
 {
@@ -527,6 +554,7 @@ int main(void)
   test_effects();
   test_dead_bodies();
   test_common();
+  test_two_views();
   test_common_writes();
   test_common_modes();
   test_common_near();
