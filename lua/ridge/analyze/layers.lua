@@ -92,7 +92,8 @@ function Layers:hear(path, module, bytes)
   local row = row_of(self, module, path, false)
   self.by_path[path] = self.by_path[path] or row -- of two with one name the first one's is for both
   row.called = row.called or path
-  row.input_bytes = (row.input_bytes or 0) + bytes
+  row.inputs = row.inputs or {} -- of each call
+  row.inputs[#row.inputs + 1] = bytes
 end
 
 local SUMS = { 'params', 'trainable', 'buffers', 'bytes' }

@@ -53,13 +53,22 @@ local function mapped(value, f, seen)
   return seen[value]
 end
 
+-- The batch of an analysis along an axis: that of the first input that has it.
+local function batch_along(a, axis)
+  local n
+  step.each_tensor({ unpack(a._job.args, 1, a._job.args.n) }, function(x)
+    n = n or x.ndim >= axis and x:size(axis) or nil
+  end)
+  return n
+end
+
 -- Arguments with so many rows, in a type: tensors of the analysis' batch and type are meant.
 local function args_of(a, batch, dtype, axis)
-  local job, seen = a._job, {}
+  local job, seen, own = a._job, {}, batch_along(a, axis)
   local args = { n = job.args.n }
   local function change(x)
     local out = x
-    if batch ~= a.batch and x.ndim >= axis and x:size(axis) == a.batch then
+    if batch ~= own and x.ndim >= axis and x:size(axis) == own then
       out = resized(x:detach(), axis, batch)
     end
     if dtype ~= a.dtype and dtypes.kind[x.dtype] == 'float' then out = out:detach():to(dtype) end
@@ -81,22 +90,30 @@ end
 
 -- -- Units of recomputation -----------------------------------------------------------------------
 
--- Lists of modules, each of which keeps its first one's input: blocks, or what a Sequential is cut
--- into; nil where there are none. `switch` turns it on.
+-- Lists of modules, each of which keeps its first one's input: blocks, at each of their calls, or
+-- what a Sequential is cut into, at one call of the first; nil where there are none. `switch` turns
+-- it on.
 local function units_of(net)
   local list = blocks.of(net)
   if #list > 0 then
-    local units = {}
-    for i, m in ipairs(list) do units[i] = { m } end
+    local units, seen = {}, {}
+    for _, m in ipairs(list) do
+      if not seen[m] then units[#units + 1] = { m } end -- one that stands in several places
+      seen[m] = true
+    end
     return units, function() blocks.recompute(list) end
   end
   if class.is_a(net, require 'ridge.nn.sequential') and #net.children > 1 then
     local n = #net.children
-    local segments, units = math.ceil(math.sqrt(n)), {}
+    local segments, units, calls = math.ceil(math.sqrt(n)), {}, {}
     for s = 1, segments do
+      local first = math.floor(n * (s - 1) / segments) + 1
       units[s] = {}
-      for i = math.floor(n * (s - 1) / segments) + 1, math.floor(n * s / segments) do
-        table.insert(units[s], net.children[i].module)
+      for i = first, math.floor(n * s / segments) do
+        local module = net.children[i].module
+        calls[module] = (calls[module] or 0) + 1
+        if i == first then units[s].call = calls[module] end
+        table.insert(units[s], module)
       end
     end
     return units, function() net:recompute(segments) end
@@ -111,6 +128,15 @@ end
 
 -- -- Computed -----------------------------------------------------------------------------------
 
+-- Bytes that go into a unit: at one call of its first module, or at each.
+local function inputs_of(unit_of, layers)
+  local first, bytes = layers.by_module[unit_of[1]], 0
+  for call, n in ipairs(first and first.inputs or {}) do
+    if call == (unit_of.call or call) then bytes = bytes + n end
+  end
+  return bytes
+end
+
 -- Sums of a counted pass: of everything, and with units what they change.
 local function sums_of(made, units)
   local found, s = made.found, { forward = 0, forward_other = 0, backward = 0, backward_other = 0,
@@ -118,8 +144,7 @@ local function sums_of(made, units)
   local inside = {}
   for _, unit_of in ipairs(units or {}) do
     for _, m in ipairs(unit_of) do below(m, inside) end
-    local first = made.layers.by_module[unit_of[1]]
-    s.inputs = s.inputs + (first and first.input_bytes or 0)
+    s.inputs = s.inputs + inputs_of(unit_of, made.layers)
   end
   for row, of in pairs(found.rows) do
     local f, b = of.forward, of.backward
@@ -246,12 +271,12 @@ local function check_dtype(name)
 end
 
 -- Sums at the batch of the analysis, and at another one where a line needs them.
-local function counted(a, batches, units, opt)
+local function counted(a, batches, units, opt, own)
   local base = sums_of(a._made, units)
   local others = false
-  for _, n in ipairs(batches) do others = others or n ~= a.batch end
+  for _, n in ipairs(batches) do others = others or n ~= own end
   if not others then return base end
-  local other = a.batch <= 8 and 2 * a.batch or math.ceil(a.batch / 2)
+  local other = own <= 8 and 2 * own or math.ceil(own / 2)
   local args = args_of(a, other, a.dtype, opt.batch_axis)
   local made = step.unchanged(a._job.net, args, run, a, {}, args, a._job.net, 0)
   return base, other, sums_of(made, units)
@@ -263,10 +288,16 @@ end
 ---@return table[] lines
 function M.lines(a, opts)
   local opt = options.check(SPEC, opts, 'what_if')
-  local batches = list_of(opt.batch, a.batch, 'what_if', check_batch)
+  local own = batch_along(a, opt.batch_axis)
+  local batches = list_of(opt.batch, own, 'what_if', check_batch)
   local types = list_of(opt.dtype, a.dtype, 'what_if', check_dtype)
-  if opt.batch ~= nil and not a.batch then
-    blame.raise('what_if: the net was analysed with no tensor that has rows', 'EARG', 'what_if')
+  if opt.batch ~= nil and not own then
+    blame.raise(opt.batch_axis == 1 and 'what_if: the net was analysed with no tensor that has rows'
+      or ('what_if: no input of the net has an axis %d'):format(opt.batch_axis), 'EARG', 'what_if')
+  end
+  if opt.batch ~= nil and own == 0 then
+    blame.raise('what_if: the net was analysed with no rows, which tell nothing of others', 'EARG',
+      'what_if')
   end
   local lines = setmetatable({ notes = {} }, Lines)
   local units = opt.recompute and a.backward and units_of(a._job.net) or nil
@@ -274,9 +305,9 @@ function M.lines(a, opts)
     lines.notes[1] = a.backward and 'nothing is recomputed: the net has no chain of modules of '
       .. 'which to keep only the inputs' or 'nothing is recomputed: there is no backward pass'
   end
-  local base, other, of_other = counted(a, batches, units, opt)
+  local base, other, of_other = counted(a, batches, units, opt, own)
   for _, batch in ipairs(#batches > 0 and batches or { false }) do
-    local s = sums_at(batch, a.batch, base, other, of_other)
+    local s = sums_at(batch, own, base, other, of_other)
     for _, dtype in ipairs(types) do
       for _, again in ipairs(units and { false, true } or { false }) do
         local case = { batch = batch or nil, dtype = dtype, recompute = again }

@@ -146,6 +146,43 @@ describe('what if', function()
     assert.matches('computed.*measured', tostring(lines))
   end)
 
+  it('along another axis is that axis of the inputs, and not their first', function()
+    local Product = nn.class 'Product'
+    function Product:init() self:param('weight', ridge.randn(7, 4)) end
+    function Product:forward(x) return x:matmul(self.weight) end
+    local net = Product()
+    for _, sizes in ipairs { { 5, 3 }, { 3, 5 }, { 4, 4 } } do
+      local a = net:analyze(ridge.randn(sizes[1], sizes[2], 7), COUNTED)
+      local lines = pairs_of(a:what_if { batch = { 1, 6 }, batch_axis = 2, measure = true,
+        rounds = 2 })
+      assert.equal(2 * sizes[1] * 1 * 7 * 4, lines[1].flops)
+      assert.equal(2 * sizes[1] * 6 * 7 * 4, lines[3].flops)
+      for i = 1, 4, 2 do same(lines[i + 1], lines[i], 1e-9) end
+      assert.equal(sizes[2], a:what_if({ batch_axis = 2 })[1].batch)
+    end
+    local a = net:analyze(ridge.randn(5, 7), COUNTED)
+    local ok, err = pcall(a.what_if, a, { batch = 2, batch_axis = 3 })
+    assert.is_false(ok)
+    assert.matches('no input of the net has an axis 3', tostring(err))
+    a = net:analyze(ridge.randn(0, 7), COUNTED)
+    ok, err = pcall(a.what_if, a, { batch = 2 })
+    assert.is_false(ok)
+    assert.matches('no rows', tostring(err))
+  end)
+
+  it('of a module in several places counts what goes in at each of them', function()
+    local linear = nn.Linear(8, 8)
+    local function block() return nn.Sequential(nn.Linear(8, 8), nn.ReLU()) end
+    local twice = block()
+    for _, net in ipairs { nn.Sequential(linear, nn.Tanh(), linear),
+      nn.Sequential(linear, nn.Tanh(), linear, nn.Tanh(), linear), -- parts begin with one of three
+      nn.Sequential(twice, twice), nn.Sequential(twice, block(), twice) } do
+      local lines = pairs_of(net:analyze(ridge.randn(6, 8), COUNTED):what_if { recompute = true,
+        measure = true, rounds = 2 })
+      same(lines[4], lines[3], 1e-9)
+    end
+  end)
+
   it('in other types holds half, and in f64 twice', function()
     local a = blocks():analyze(ridge.randn(4, 6, 8), COUNTED)
     local lines = pairs_of(a:what_if { dtype = { 'bf16', 'f64' }, measure = true, rounds = 2 })
