@@ -18,7 +18,9 @@ function M.interval(hits, n, level)
   local p = hits / n
   local middle = (p + z * z / (2 * n)) / (1 + z * z / n)
   local half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-  return math.max(0, middle - half), math.min(1, middle + half)
+  -- of none and of all its ends are 0 and 1, which rounding would miss
+  return hits == 0 and 0 or math.max(0, middle - half),
+    hits == n and 1 or math.min(1, middle + half)
 end
 
 --- The interval of the difference of two shares (Newcombe 1998, method 10), taken as independent:

@@ -98,15 +98,23 @@ end
 local LARGEST = 1.7976931348623157e308 -- of a double
 local LEAST, GROWTH = 1e-12, 1.1 -- the smallest bucket, and how each is larger than the one before
 
--- The upper end of the bucket of a number: TensorBoard's own buckets.
+-- End number k of the buckets; in two factors, since one alone may be too large.
+local function end_of(k)
+  local most = math.min(k, 4000)
+  return LEAST * GROWTH ^ most * GROWTH ^ (k - most)
+end
+
+-- The upper end of the bucket of a number, which is below it: TensorBoard's own buckets.
 local function limit_of(x)
   if x == 0 or math.abs(x) < LEAST then return x < 0 and 0 or LEAST end
-  local k = math.log(math.abs(x) / LEAST) / math.log(GROWTH)
+  local k = math.floor((math.log(math.abs(x)) - math.log(LEAST)) / math.log(GROWTH))
   if x > 0 then
-    local limit = LEAST * GROWTH ^ (math.floor(k) + 1)
+    local limit = end_of(k + 1)
     return math.min(x < limit and limit or limit * GROWTH, LARGEST) -- an end of its own, not inf
   end
-  return -LEAST * GROWTH ^ math.floor(k)
+  local limit = -end_of(k)
+  if x < limit then return limit end
+  return k > 0 and limit / GROWTH or 0
 end
 
 --- Numbers in buckets.

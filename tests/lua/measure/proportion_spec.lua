@@ -16,6 +16,10 @@ describe('the interval of a share', function()
     local lo, hi = proportion.interval(20, 20)
     assert.near(1 - 0.1611, lo, 6e-5)
     assert.equal(1, hi)
+    for n = 1, 200 do -- of none and of all one end is exact
+      assert.equal(0, (proportion.interval(0, n)))
+      assert.equal(1, select(2, proportion.interval(n, n)))
+    end
   end)
 
   it("of a difference is Newcombe's", function()
