@@ -290,15 +290,17 @@ M.SHAPES = { 'circle', 'diamond', 'square', 'triangle', 'down', 'pentagon', 'cro
 M.DASHES = { {}, { 6, 3 }, { 2, 2.5 }, { 8, 3, 2, 3 }, { 10, 4 }, { 4, 2 }, { 1, 2 },
   { 12, 3, 3, 3 } }
 
---- Category number i as colour, shape and dash pattern; after eight they repeat.
+--- Category number i as colour, shape and dash pattern: of each eight the colours are the same, and
+--- go with other shapes and dashes, so that no two of 64 are alike.
 ---@param i integer from 1
 ---@param theme string
 ---@return table color
 ---@return string shape
 ---@return table dash
 function M.category(i, theme)
-  local k = (i - 1) % 8 + 1
-  return M.hex(CATEGORY[theme][k]), M.SHAPES[k], M.DASHES[k]
+  local at = (i - 1) % 8
+  local shifted = (at + math.floor((i - 1) / 8)) % 8
+  return M.hex(CATEGORY[theme][at + 1]), M.SHAPES[shifted + 1], M.DASHES[shifted + 1]
 end
 
 return M

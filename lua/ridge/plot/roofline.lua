@@ -208,7 +208,8 @@ function M.make(rows, opt)
   text[#text + 1] = #arithmetic > 0 and 'Ceilings were measured on this machine.'
     or 'No ceilings are stored; ridge calibrate measures them.'
   return figure.new { kind = 'roofline', rows = rows, opt = opt, natural = { 1040, 720 },
-    title = 'Under the measured roofs', subtitle = landscape.subtitle(opt, measured),
+    title = #arithmetic > 0 and 'Under the measured roofs' or 'Rate over operations a byte',
+    subtitle = landscape.subtitle(opt, measured),
     finding = finding(points, arithmetic, memory), caption = text,
     draw = draw { rows = measured, points = points, arithmetic = arithmetic, memory = memory,
       by = opt.by or dtypes, opt = own } }

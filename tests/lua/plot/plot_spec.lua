@@ -85,6 +85,17 @@ describe('colours', function()
     end
   end)
 
+  it('of categories go with shapes and dashes, no two of 64 alike', function()
+    local seen = {}
+    for i = 1, 64 do
+      local ink, shape, dash = color.category(i, 'light')
+      local hex = ('%.3f %.3f %.3f'):format(unpack(ink))
+      assert.is_nil(seen[hex .. shape], i)
+      assert.is_nil(seen[hex .. table.concat(dash, ' ') .. '.'], i)
+      seen[hex .. shape], seen[hex .. table.concat(dash, ' ') .. '.'] = true, true
+    end
+  end)
+
   it('of ratios are neutral in the middle and differ at the ends', function()
     local _, a, b = color.lab(color.ratio(0.5, 'light'))
     assert.is_true(math.abs(a) + math.abs(b) < 12)
