@@ -88,7 +88,7 @@ end
 ---@return number bytes
 -- >> ridge.memory.peak_of(function() return ridge.ones(1000) + 1 end)
 function M.peak_of(f, device)
-  if type(f) ~= 'function' then
+  if not blame.callable(f) then
     blame.raise(('memory.peak_of: a function is expected, got %s'):format(blame.show(f)))
   end
   number_of(device, 'memory.peak_of')

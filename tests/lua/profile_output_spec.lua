@@ -357,6 +357,11 @@ describe('names', function()
     end
   end)
 
+  it('have nothing in XML that it knows no character for', function()
+    assert.equal('a b c', escape.xml 'a\239\191\190b\239\191\191c')
+    assert.equal('\239\191\189', escape.xml '\239\191\189') -- what is before them is one
+  end)
+
   it('hide no tag', function()
     assert.equal('&lt;b&gt; &amp; &quot;&#39;', escape.xml '<b>\0&\1"\'' :gsub('  ', ' '))
   end)

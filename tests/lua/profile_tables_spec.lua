@@ -140,6 +140,23 @@ describe('sections', function()
     assert.same({}, p.notes)
   end)
 
+  it('may be modules, as whatever is profiled may', function()
+    local net, x = ridge.nn.Linear(8, 3), ridge.randn(2, 8)
+    local p = ridge.profile(function(p)
+      assert.same({ 2, 3 }, p:section('forward', net, x).shape)
+      local ok, err = pcall(p.section, p, 'forward')
+      assert.is_false(ok)
+      assert.equal('profile:section: a name and a function are expected, got \'forward\' and nil',
+        err.message)
+    end, { rows = 5 })
+    assert.equal(1, named(p.sections).forward.calls)
+    assert.equal(1, named(ridge.profile(net, x).operations, 'op').linear.calls)
+    assert.same({ 2, 3 }, ridge.profile_range('forward', net, x).shape)
+    local Held = ridge.nn.class 'Held'
+    function Held.forward() return x * 2 end
+    assert.is_true(ridge.memory.peak_of(Held()) >= x.bytes)
+  end)
+
   it('of loaders, backward passes and optimizers tell of themselves', function()
     local net = network()
     local optimizer = ridge.optim.SGD(net, { lr = 1e-3 })
@@ -284,6 +301,10 @@ describe('a schedule', function()
     assert.equal(0, #p.operations)
     assert.equal(0, p.ns)
     assert.matches('0 of 1 step', tostring(p))
+    for _, by in ipairs { 'operation', 'call', 'layer', 'section', 'lua' } do -- of no time no share
+      assert.is_nil(p:table({ by = by }):find('nan', 1, true))
+    end
+    assert.is_nil(tostring(p):find('nan', 1, true))
   end)
 
   it('without active steps is a mistake', function()

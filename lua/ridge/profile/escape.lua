@@ -24,11 +24,13 @@ end
 local ENTITY = { ['&'] = '&amp;', ['<'] = '&lt;', ['>'] = '&gt;', ['"'] = '&quot;',
   ["'"] = '&#39;' }
 
---- A text for XML, between tags or in an attribute; what no document may hold becomes a blank.
+--- A text for XML, between tags or in an attribute; what no document may hold becomes a blank:
+--- bytes that command, and the two characters at the end of the first plane.
 ---@param s string
 ---@return string
 function M.xml(s)
-  return (M.utf8(s):gsub('[%z\1-\31\127]', ' '):gsub('[&<>"\']', ENTITY))
+  return (M.utf8(s):gsub('[%z\1-\31\127]', ' '):gsub('\239\191[\190\191]', ' ')
+    :gsub('[&<>"\']', ENTITY))
 end
 
 return M

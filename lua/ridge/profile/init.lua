@@ -93,7 +93,7 @@ local UNNAMED = state.exchange(function(on) return on end) -- as it is
 ---@return any what f returns
 -- >> ridge.profile_range('step', function() return 1 end)
 function M.range(name, f, ...)
-  if type(name) ~= 'string' or type(f) ~= 'function' then
+  if type(name) ~= 'string' or not blame.callable(f) then
     blame.raise(('profile.range: a name and a function are expected, got %s and %s'):format(
       type(name), type(f)))
   end
@@ -254,8 +254,8 @@ end
 -- >>   x:matmul(x)
 -- >> end, { rows = 5, num_steps = 30, wait = 5, warmup = 5, active = 20 }))
 function M.profile(f, ...)
-  if type(f) ~= 'function' then
-    blame.raise(('profile: a function is expected, got %s'):format(type(f)))
+  if not blame.callable(f) then
+    blame.raise(('profile: a function is expected, got %s'):format(blame.show(f)))
   end
   local opt, given = options_of(...)
   local p = result.new(opt, recording.new(opt))

@@ -65,6 +65,10 @@ end
 -- >>   { rows = 3 })
 function Profile:section(name, f, ...)
   recording_of(self, 'section')
+  if type(name) ~= 'string' or not blame.callable(f) then
+    blame.raise(('profile:section: a name and a function are expected, got %s and %s'):format(
+      blame.show(name), blame.show(f)), 'EARG', 'profile:section')
+  end
   return require('ridge.profile').range(name, f, ...)
 end
 

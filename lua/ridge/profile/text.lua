@@ -13,11 +13,14 @@ local STEPS = 40 -- steps of plans shown
 
 local function percent(share) return ('%.1f %%'):format(100 * share) end
 
+-- A time as a share of all; nothing of a profile in which no step was measured.
+local function share_of(p, ns) return p.ns > 0 and percent(ns / p.ns) or '' end
+
 -- Time, share, rate and traffic of something that was done.
 local function costs(p, entry)
   local ns = entry.device_ns or entry.ns -- of a device its own time: asking it is not doing
   local seconds = ns / 1e9
-  return unit.format('ns', ns), percent(ns / p.ns),
+  return unit.format('ns', ns), share_of(p, ns),
     entry.flops > 0 and unit.format('gflops', entry.flops / seconds / 1e9) or '',
     entry.bytes > 0 and unit.format('gbps', entry.bytes / seconds / 1e9) or ''
 end
@@ -63,7 +66,7 @@ local function operations(p, list, limit)
     rows[i] = { op.op, op.path, op.calls, time, share, rate, traffic, roof }
   end
   rows[#rows + 1] = { 'everything else', '', nil, unit.format('ns', math.max(0, p.ns - p.op_ns)),
-    percent(math.max(0, 1 - p.op_ns / p.ns)) }
+    share_of(p, math.max(0, p.ns - p.op_ns)) }
   local heads = { 'operation', 'path', 'calls', 'time', 'share', 'rate', 'traffic' }
   if roofs then heads[8] = 'of roof' end
   return more(columns.text(heads, rows, RIGHT), left, 'operation')
@@ -108,7 +111,7 @@ local function sections(p, list, limit)
   local shown, left = first(list, limit)
   local rows = {}
   for i, e in ipairs(shown) do
-    rows[i] = { e.name, e.calls, unit.format('ns', e.ns), percent(e.ns / p.ns),
+    rows[i] = { e.name, e.calls, unit.format('ns', e.ns), share_of(p, e.ns),
       unit.format('ns', e.ns / e.calls), unit.format('ns', e.self_ns) }
   end
   return more(columns.text({ 'section', 'calls', 'time', 'share', 'each', 'Lua' }, rows,
@@ -121,7 +124,7 @@ local function between(p, list, limit)
   local rows = {}
   for i, e in ipairs(shown) do
     rows[i] = { plain.line(e.name), e.state, e.samples, unit.format('ns', e.ns),
-      percent(e.ns / p.ns) }
+      share_of(p, e.ns) }
   end
   return more(columns.text({ 'between operations', 'state', 'samples', 'time', 'share' }, rows,
     { right = { [4] = true, [5] = true } }), left, 'line')
