@@ -117,11 +117,12 @@ local function made(reader)
   local events, facts = events_of(reader), reader:facts()
   local list = curves(events)
   for _, d in ipairs(list) do d.at_peak = alive(events, d) end
-  local first = list[1] or bytes_at 'cpu'
+  local first, taken = list[1] or bytes_at 'cpu', 0
+  for _, e in ipairs(events) do taken = taken + (e.kind == 'alloc' and 1 or 0) end
   return setmetatable({ devices = list, device = first.device, peak = first.peak,
     live = first.live, before = first.before or first.live, peak_s = first.peak_s,
     at_peak = first.at_peak or {}, points = first.points, lost = facts.dropped,
-    events = #events }, MemoryTimeline)
+    events = #events, taken = taken }, MemoryTimeline)
 end
 
 local function finish(entry, ok, ...)
@@ -153,10 +154,10 @@ end
 --- Who was alive at the peak, as a table.
 ---@return string
 function MemoryTimeline:text()
-  local head = ('%s: at most %s live, %s before, %s behind; %d blocks taken and given back%s')
+  local head = ('%s: at most %s live, %s before, %s behind; %d blocks taken, %d given back%s')
     :format(self.device, summary.bytes(self.peak), summary.bytes(self.before),
-      summary.bytes(self.live), self.events,
-      self.lost > 0 and (', %d later ones not kept'):format(self.lost) or '')
+      summary.bytes(self.live), self.taken, self.events - self.taken,
+      self.lost > 0 and ('; %d later events not kept'):format(self.lost) or '')
   local rows, rest, n = {}, 0, 0
   for i, row in ipairs(self.at_peak) do
     if i <= SHOWN then

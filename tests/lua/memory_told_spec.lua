@@ -270,8 +270,8 @@ describe('a curve of memory', function()
     assert.equal('dev', t:plot().subtitle)
     assert.equal('two of them', t:plot({ device = 'two of them' }).subtitle)
     assert.same({ 50, 0, 0.6 }, { t.devices[2].peak, t.devices[2].before, t.devices[2].peak_s })
-    assert.equal('dev: at most 1.4 KB live, 1000 B before, 1.1 KB behind; 7 blocks taken and '
-      .. 'given back\nalive at the peak:\n bytes        blocks  line            module\n'
+    assert.equal('dev: at most 1.4 KB live, 1000 B before, 1.1 KB behind; 5 blocks taken, '
+      .. '2 given back\nalive at the peak:\n bytes        blocks  line            module\n'
       .. '1000 B  70 %          (there before)\n 400 B  28 %       2  b               net\n'
       .. '  20 B   1 %       1  c', (plain(t):gsub(' +$', '')))
   end)
@@ -283,8 +283,8 @@ describe('a curve of memory', function()
     assert.same({ { line = '(there before)', bytes = 1000, blocks = 0 } }, t.at_peak)
     t = timeline({}, 3)
     assert.same({ 'cpu', 0, 0, 0, {} }, { t.device, t.peak, t.live, t.before, t.at_peak })
-    assert.equal('cpu: at most 0 B live, 0 B before, 0 B behind; 0 blocks taken and given back, 3 '
-      .. 'later ones not kept', plain(t))
+    assert.equal('cpu: at most 0 B live, 0 B before, 0 B behind; 0 blocks taken, 0 given back; 3 '
+      .. 'later events not kept', plain(t))
     local ok, err = pcall(t.plot, t)
     assert.is_false(ok)
     assert.equal('memory.timeline:plot: no memory was taken or given back', err.message)

@@ -64,13 +64,14 @@ local function write(self, f, ...)
   elseif blame.is_error(err) and err.code == 'EINTR' then
     error(err, 0)
   else
+    local why = tostring(blame.is_error(err) and err.message or err)
     if not self.failed then
-      local line = 'monitor: ' .. tostring(blame.is_error(err) and err.message or err)
+      local line = 'monitor: ' .. why
       if not (self.options.say and pcall(self.options.say, line)) then
         io.stderr:write(line, '\n')
       end
     end
-    self.failed = tostring(err)
+    self.failed = why
   end
 end
 
@@ -95,6 +96,7 @@ end
 
 -- What was read of devices, for TensorBoard and for ridge watch.
 local function write_usage(self)
+  if self.writer and not self.writer.file.fd then return end -- closed; who looks at it adds nothing
   local step = self.at_step or self.steps
   scalar(self, 'system/memory_mb', memory.stats(self.options.device).live / 2 ^ 20, step)
   scalar(self, 'system/cpu_percent', self.busy.cpu_percent, step)

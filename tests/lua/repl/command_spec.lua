@@ -172,6 +172,7 @@ describe('a command of the prompt', function()
   it('%mem lists tags, and lines while they are counted', function()
     local run = new()
     assert.matches("takes 'lines on' or 'lines off', got 'lines'", run '%mem lines')
+    assert.matches("takes 'lines on' or 'lines off', got 'on'", run '%mem on')
     assert.equal('memory is counted by line from here on\n', run '%mem lines on')
     run "kept = ridge.memory.tag('mine', ridge.zeros, 25)"
     local text = run '%mem'

@@ -105,7 +105,7 @@ local function mem(session, request)
       or 'memory is counted by line no more\n')
     return
   end
-  if request.rest:find '^lines' then
+  if request.rest:find '%S' then
     blame.raise(("%%mem takes 'lines on' or 'lines off', got '%s'"):format(request.rest), 'EARG')
   end
   require('ridge.ffi.ref').collect()
