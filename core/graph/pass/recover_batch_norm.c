@@ -311,11 +311,23 @@ static rg_status put_norm(const rg_recover *f, int32_t number, norm *n, int32_t 
   return before != RG_IR_NONE ? rg_ir_remove(f->g, before) : RG_OK;
 }
 
+/* Is the end in the body of a batch norm?  Its pieces are those of one that is there already. */
+static bool is_within_one(const rg_recover *f)
+{
+  const int32_t parent = f->end->parent;
+
+  return parent != RG_IR_NONE && rg_ir_node_at(f->g, parent)->op->id == RG_OP_BATCH_NORM;
+}
+
 rg_status rg_recover_batch_norm(const rg_recover *f, int32_t number, bool *found)
 {
   norm n;
   int32_t before = RG_IR_NONE;
 
+  *found = false;
+  if (is_within_one(f)) {
+    return RG_OK;
+  }
   *found = find(f, &n);
   if (!*found) {
     before = find_behind(f, &n);
