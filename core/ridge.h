@@ -22,6 +22,7 @@
 #define RIDGE_H
 
 #include "ridge/base.h"
+#include "ridge/budget.h"
 #include "ridge/device.h"
 #include "ridge/ring.h"
 #include "ridge/tensor.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/budget.h"
 #include "base/layout.h"
 
 enum { N_SMALL = 16, N_CLASSES = N_SMALL + 8 * 40 };
@@ -269,7 +270,7 @@ static rg_status check_request(int32_t device, int64_t bytes)
   if (rg_alloc_injected()) {
     return rg_fail(RG_ENOMEM, "memory: %lld bytes refused on request", (long long)bytes);
   }
-  return RG_OK;
+  return rg_budget_take(device, bytes);
 }
 
 /* Does a device, or the one that pins memory, still answer? */
@@ -538,6 +539,11 @@ rg_status rg_arena_obey(rg_arena *arena, rg_slots *layout)
 int64_t rg_arena_bytes(const rg_arena *arena)
 {
   return arena == NULL ? 0 : arena->bytes;
+}
+
+int64_t rg_arena_live(const rg_arena *arena)
+{
+  return arena->layout.base != NULL ? arena->layout.live : 0;
 }
 
 /* -- Counters -------------------------------------------------------------------- */

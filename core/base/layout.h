@@ -62,4 +62,7 @@ void rg_arena_note(rg_arena *arena, rg_slots *notes);
 /* Obey a layout, which is the arena's from here on: what it refers to is taken. */
 rg_status rg_arena_obey(rg_arena *arena, rg_slots *layout) RG_CHECK;
 
+/* The most that lives at one time, by the layout that the arena obeys; 0: it obeys none. */
+int64_t rg_arena_live(const rg_arena *arena);
+
 #endif

@@ -31,7 +31,7 @@ local LUA_ROWS = {
   { "bench", "report", "repl", "train" }, { "advise", "quant" }, { "prune" },
   { "cli", "model_file" }, { "recipes" },
 }
-local FAMILY = { device = "base", ring = "base", attention = "op", image = "op", loss = "op",
+local FAMILY = { budget = "base", device = "base", ring = "base", attention = "op", image = "op", loss = "op",
   norm = "op", collective = "op", step = "op", choice = "op", element = "op", schema = "op",
   ir = "graph", compound = "layer", factor = "layer", onnx = "io", safetensors = "io" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them

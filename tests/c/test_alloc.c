@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "ridge/budget.h"
 #include "ridge/graph.h"
 #include "tap.h"
 #include "tensor/tensor.h"
@@ -512,6 +513,26 @@ static void test_same_struct(void)
   }
 }
 
+/* What a thread may still ask for: large and small requests count alike, what is refused takes
+** nothing, and what is given back gives nothing. */
+static void test_budget(void)
+{
+  rg_block a, b;
+
+  is_int(rg_memory_budget(1000), -1, "there was no budget");
+  is_status(rg_block_alloc(RG_CPU, 600, &a), RG_OK, "within it");
+  is_status(rg_block_alloc(RG_CPU, 401, &b), RG_ENOMEM, "beyond what is left");
+  ok(strstr(rg_error_message(), "would pass the budget") != NULL, "says so");
+  is_status(rg_block_alloc(RG_CPU, 400, &b), RG_OK, "and took nothing");
+  rg_block_free(&a);
+  rg_block_free(&b);
+  is_status(rg_block_alloc(RG_CPU, 1, &a), RG_ENOMEM, "what is given back does not count");
+  is_int(rg_memory_budget(-5), 0, "nothing is left");
+  is_status(rg_block_alloc(RG_CPU, 2000, &a), RG_OK, "without one there is no bound");
+  rg_block_free(&a);
+  is_int(rg_memory_budget(-1), -1, "as before");
+}
+
 int main(int argc, char **argv)
 {
   memory = rg_memory_of(RG_CPU);
@@ -527,6 +548,7 @@ int main(int argc, char **argv)
   test_counters();
   test_limit();
   test_limit_cached();
+  test_budget();
   test_shift();
   test_sizes();
   test_arenas();

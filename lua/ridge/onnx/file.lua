@@ -440,6 +440,7 @@ function M.read(path, what)
   if opset and opset > M.NEWEST then
     wrong(s, 'it is written in operators of version %d; ridge reads up to %d', opset, M.NEWEST)
   end
+  model.bytes = s.bytes
   check.order(model, function(sentence) wrong(s, '%s', sentence) end)
   return model
 end

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- ridge.onnx.load(path): an ONNX file as a module.
 
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local class = require 'ridge.nn'.class
@@ -95,16 +96,39 @@ end
 
 -- -- Constants ----------------------------------------------------------------------------------
 
--- Nodes of constants alone are computed now; the others stay.
-local function fold(self, nodes)
+-- A few bytes of a file can ask for any number of gigabytes (a constant of some shape, Expand,
+-- Tile, a product of a row and a column). What is computed when a file is loaded may take so much of
+-- memory: types grow eightfold at most, from bytes to f64, and small files need some room.
+local ROOM, TIMES = 2 ^ 26, 8
+
+local function budget_of(model)
+  local bytes = model.bytes or 0 -- of the file; none where a model was made here
+  for _, t in ipairs(model.graph.initializers) do
+    bytes = bytes + (t.external and t.external.bytes or t.value and t.value.bytes or 0)
+  end
+  return ROOM + TIMES * bytes
+end
+
+-- A node computed under a budget. Returns what is left of it, and whether the node was computed.
+local function compute(n, env, known, budget)
+  local before = C.rg_memory_budget(budget)
+  local ok, err = pcall(walk.walk, { n }, env, known)
+  local left = tonumber(C.rg_memory_budget(before))
+  if ok then return left, true end
+  if not (blame.is_error(err) and err.code == 'ENOMEM') then error(placed(err), 0) end
+  walk.at = nil
+  return budget, false
+end
+
+-- Nodes of constants alone are computed now; the others stay, and so do those that take too much.
+local function fold(self, nodes, budget)
   local env, known, rest = setmetatable({}, { __index = self.fixed }), {}, {}
   for name in pairs(self.fixed) do known[name] = true end
   for _, n in ipairs(nodes) do
     local constant = not (type(n.entry) == 'table' and n.entry.draws)
     for _, name in ipairs(n.reads) do constant = constant and known[name] end
+    if constant then budget, constant = compute(n, env, known, budget) end
     if constant then
-      local ok, err = pcall(walk.walk, { n }, env, known)
-      if not ok then error(placed(err), 0) end
       for _, name in ipairs(n.outputs) do self.fixed[name] = env[name] end
     else
       rest[#rest + 1] = n
@@ -194,7 +218,7 @@ function Model:init(model, what, given)
     self.read_inputs[i] = (self.asked[input.name] or demanded[input.name] and whole) and true
       or false
   end
-  self.nodes = fold(self, graph.nodes)
+  self.nodes = fold(self, graph.nodes, budget_of(model))
   sweep(self, self.nodes, self.outputs)
   walk.last_uses(self.nodes, self.outputs)
   self:eval()

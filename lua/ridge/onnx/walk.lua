@@ -10,6 +10,8 @@ local outside = require 'ridge.onnx.outside'
 
 local M = {}
 
+local MOST_TOLD = 2 ^ 24 -- numbers that an operator is told: each takes eight bytes of Lua's
+
 -- The numbers of an input that says how: nil where it is not there.
 local function told(n, env, known, i)
   local name = n.inputs[i]
@@ -17,6 +19,11 @@ local function told(n, env, known, i)
   if outside.is_captured() and not known[name] then
     blame.raise(("%s: the numbers of input %d, '%s', say what is computed, and they are not known "
       .. 'when a plan is made'):format(n:label(), i, name), 'ECAPTURE', n.op)
+  end
+  if env[name].count > MOST_TOLD then
+    blame.raise(("%s: the numbers of input %d, '%s', say what is computed, and there are %d of "
+      .. 'them; at most %d are read'):format(n:label(), i, name, env[name].count, MOST_TOLD),
+      'ENOSUP', n.op)
   end
   return outside.numbers(env[name])
 end

@@ -1,0 +1,95 @@
+-- SPDX-License-Identifier: MIT
+-- Files of a few bytes that ask for gigabytes: what is computed when they are loaded is bounded,
+-- the rest is left to the call, where the memory's limit holds.
+local ridge = require 'ridge'
+local load = require 'ridge.onnx.load'
+
+-- A model out of nodes: { op, inputs, outputs, attributes }, and whole numbers by name.
+local function model_of(nodes, outputs, numbers)
+  local graph = { name = 'g', nodes = {}, inputs = {}, outputs = {}, values = {},
+    initializers = {} }
+  for i, n in ipairs(nodes) do
+    graph.nodes[i] = { op = n[1], domain = '', name = 'n' .. i, inputs = n[2], outputs = n[3],
+      attributes = n[4] or {} }
+  end
+  for i, name in ipairs(outputs) do graph.outputs[i] = { name = name } end
+  for name, list in pairs(numbers) do
+    local x = type(list) == 'table' and ridge.tensor(list, { dtype = 'i64' }) or list
+    table.insert(graph.initializers, { name = name, value = x })
+  end
+  return { opset = { [''] = 17 }, graph = graph, functions = {}, metadata = {} }
+end
+
+local MOST = 2 ^ 27 -- bytes that a load may take here, and more than the files have
+
+-- Loads a model, and says what it took at the most.
+local function loaded(...)
+  collectgarbage()
+  collectgarbage()
+  ridge.memory.reset_peak()
+  local before = ridge.memory.stats().peak
+  local m = load.of(model_of(...), 'g.onnx')
+  return m, ridge.memory.stats().peak - before
+end
+
+local function failure(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+-- What asks for 8 GB: nodes and numbers. Expand and Tile make views, which take nothing by
+-- themselves.
+local CASES = {
+  { 'ConstantOfShape', { { 'ConstantOfShape', { 's' }, { 'y' } } }, { s = { 2 ^ 16, 2 ^ 15 } } },
+  { 'Expand', { { 'ConstantOfShape', { 'one' }, { 'x' } }, { 'Expand', { 'x', 's' }, { 'v' } },
+    { 'Exp', { 'v' }, { 'y' } } }, { one = { 1, 1 }, s = { 2 ^ 16, 2 ^ 15 } } },
+  { 'Tile', { { 'ConstantOfShape', { 'one' }, { 'x' } }, { 'Tile', { 'x', 's' }, { 'v' } },
+    { 'Exp', { 'v' }, { 'y' } } },
+    { one = { 1, 1 }, s = { 2 ^ 16, 2 ^ 15 } } },
+  { 'MatMul', { { 'ConstantOfShape', { 'c' }, { 'a' } }, { 'ConstantOfShape', { 'r' }, { 'b' } },
+    { 'MatMul', { 'a', 'b' }, { 'y' } } }, { c = { 2 ^ 16, 1 }, r = { 1, 2 ^ 15 } } },
+  { 'Range', { { 'Range', { 'from', 'to', 'by' }, { 'y' } } },
+    { from = ridge.tensor(0, { dtype = 'i64' }), to = ridge.tensor(2 ^ 30, { dtype = 'i64' }),
+      by = ridge.tensor(1, { dtype = 'i64' }) } },
+}
+
+describe('a small ONNX file that asks for gigabytes', function()
+  for _, case in ipairs(CASES) do
+    it('loads without them, and says at the call which node wants them: ' .. case[1], function()
+      local m, most = loaded(case[2], { 'y' }, case[3])
+      assert.is_true(most <= MOST, most)
+      ridge.memory.set_limit(ridge.memory.stats().live + MOST)
+      local said = failure(m)
+      ridge.memory.set_limit(0)
+      assert.matches('memory: .* MB more would pass the limit', said)
+      assert.matches(case[2][#case[2]][1], said)
+    end)
+  end
+
+  it('loads though each node takes little and all of them much', function()
+    local nodes, outputs = {}, {}
+    for i = 1, 64 do
+      nodes[i] = { 'ConstantOfShape', { 's' }, { 'y' .. i } }
+      outputs[i] = 'y' .. i
+    end
+    local m, most = loaded(nodes, outputs, { s = { 2 ^ 20 } }) -- 4 MB each
+    assert.is_true(most > 0 and most <= MOST, most)
+    local list = { m() } -- what was computed and what is computed now
+    assert.equal(64, #list)
+    for i = 1, 64, 9 do assert.equal(0, list[i]:abs():max():item()) end
+  end)
+
+  it('is computed when it is loaded where that is little', function()
+    local m = loaded({ { 'ConstantOfShape', { 's' }, { 'x' } }, { 'Exp', { 'x' }, { 'y' } } },
+      { 'y' }, { s = { 3, 4 } })
+    assert.equal(0, #m.nodes)
+    assert.equal(12, m():sum():item())
+  end)
+
+  it('is told where numbers that say how something is computed are too many', function()
+    assert.matches("input 2, 'x', say what is computed, and there are 16777217", failure(loaded,
+      { { 'Expand', { 'd', 's' }, { 'x' } }, { 'Tile', { 'd', 'x' }, { 'y' } } },
+      { 'y' }, { s = { 2 ^ 24 + 1 }, d = { 1 } }))
+  end)
+end)
