@@ -55,6 +55,14 @@ static bool is_kept(const rg_graph *g, const rg_ir_node *node, int32_t number, c
   return true;
 }
 
+rg_status rg_graph_kept(const rg_graph *graph, uint8_t *kept)
+{
+  if (graph == NULL || kept == NULL) {
+    return rg_fail(RG_EARG, "graph: a pointer is NULL");
+  }
+  return rg_emit_find_derived(graph, (bool *)kept);
+}
+
 rg_status rg_emit_find_derived(const rg_graph *g, bool *derived)
 {
   bool *touched = rg_host_zeroed((size_t)rg_ir_n_storages(g));

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/layout.h"
 #include "graph/plan.h"
 #include "op/call.h"
 
@@ -187,6 +188,19 @@ void rg_plan_release(rg_plan *plan)
   rg_host_free(plan);
 }
 
+/* What derived steps make. */
+static int64_t kept_bytes(const rg_plan *plan)
+{
+  int64_t sum = 0;
+
+  for (const step *s = plan->first; s != NULL; s = s->next) {
+    for (int32_t i = 0; s->derived_of != NULL && i < s->call.n_out; i++) {
+      sum += s->out[i] != NULL ? s->out[i]->_storage->bytes : 0;
+    }
+  }
+  return sum;
+}
+
 rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
 {
   if (plan == NULL || out == NULL) {
@@ -198,6 +212,8 @@ rg_status rg_plan_facts_of(const rg_plan *plan, rg_plan_facts *out)
       (rg_plan_facts){ .n_steps = plan->n_steps,
                        .buffer_bytes =
                            rg_arena_bytes(plan->arena) + rg_arena_bytes(plan->workspace),
+                       .live_bytes = rg_arena_live(plan->arena),
+                       .kept_bytes = kept_bytes(plan),
                        .flops = plan->flops,
                        .bytes = plan->bytes,
                        .device = plan->device,

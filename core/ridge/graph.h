@@ -58,6 +58,10 @@ RG_API void rg_plan_release(rg_plan *plan);
 typedef struct rg_plan_facts {
   int64_t n_steps;
   int64_t buffer_bytes; /* reserved by the plan for what its steps write */
+  int64_t live_bytes;   /* of a graph's plan on the CPU: the most that lives at one time, scratch of
+                        ** its kernels and outputs included, but not what derived steps make: no
+                        ** layout is smaller.  0: it was not laid out */
+  int64_t kept_bytes;   /* what its derived steps make, in the buffers as long as the plan lives */
   double flops;         /* of one replay, by the records' cost */
   double bytes;
   int32_t device;        /* of all steps; -1: of several, or there are none */

@@ -117,6 +117,11 @@ RG_API void rg_graph_facts_of(const rg_graph *graph, rg_graph_facts *out);
 /* The nodes in their order.  n: how many; borrowed until the graph changes.  NULL: no memory. */
 RG_API const int32_t *rg_graph_order(rg_graph *graph, int32_t *n);
 
+/* Whose results a plan of the graph keeps: nodes that passes derived from parameters, which run again
+** only where something wrote to what they read.  kept: out, 1 or 0 by node, n_node_ids of them.
+** RG_ENOMEM. */
+RG_API rg_status rg_graph_kept(const rg_graph *graph, uint8_t *kept) RG_CHECK;
+
 /* A node.  node: its number; out: filled.  RG_EARG where there is none of this number. */
 RG_API rg_status rg_graph_node_of(rg_graph *graph, int32_t node, rg_graph_node *out) RG_CHECK;
 

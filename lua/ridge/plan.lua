@@ -168,8 +168,10 @@ function M.modes_of(m, gemm)
     gemm = ffi.string(C.rg_gemm_name(gemm)) }
 end
 
---- What the plan is made of: n_steps, buffer_bytes, flops and bytes of one replay, steps (names),
---- device (of all its steps; nil where there are several), modes (its steps run under, as
+--- What the plan is made of: n_steps, buffer_bytes, live_bytes (of a graph's plan on the CPU: the
+--- most that lives at one time, scratch of kernels and outputs included; no layout is smaller; 0:
+--- not laid out), kept_bytes (of weights that passes derived, made once), flops and bytes of one
+--- replay, steps (names), device (of all its steps; nil where there are several), modes (its steps run under, as
 --- ridge.backend.now names them: vendor, autotune, autotune_cudnn, deterministic, tf32, gemm; nil
 --- where they run under several), device_graph (it runs as a CUDA graph, since the first or second
 --- replay), why (it cannot be a CUDA graph, where that was tried), notes (TRAINING: a module in
@@ -188,6 +190,7 @@ function Plan:facts()
   call.check(C.rg_plan_step_names(self._p, names, n))
   for i = 1, n do steps[i] = ffi.string(names[i - 1]) end
   return { n_steps = n, buffer_bytes = tonumber(f.buffer_bytes),
+           live_bytes = tonumber(f.live_bytes), kept_bytes = tonumber(f.kept_bytes),
            flops = f.flops, bytes = f.bytes, steps = steps,
            device = f.device >= 0 and ffi.string(C.rg_device_name(f.device)) or nil,
            modes = f.mixed == 0 and M.modes_of(f.modes, f.gemm) or nil,

@@ -39,6 +39,28 @@ describe('the memory of a plan', function()
     end
   end)
 
+  it('has derived weights beside, and room for kernels', function()
+    local conv = nn.Conv2d(16, 32, 3, { padding = 1, seed = 1 })
+    local net = nn.Sequential(conv, nn.BatchNorm(32), nn.ReLU()):eval()
+    local g = ridge.inference(ridge.graph, net, ridge.ones(1, 16, 48, 48))
+    local plain, folded = g:memory(), g:optimize('aggressive'):memory()
+    local weights = 32 * (16 * 9 + 1) * 4
+    assert.same({ 0, 0 }, { plain.derived, plain.replaced })
+    assert.is_true(folded.derived >= weights and folded.derived <= 2 * weights, folded.derived)
+    assert.is_true(folded.replaced >= weights and folded.replaced <= 2 * weights, folded.replaced)
+    assert.is_true(folded.plan - folded.derived <= 1.1 * folded.peak + ROUNDING)
+    assert.is_true(folded.peak <= plain.peak)
+    assert.matches('derived weights +1[89]', tostring(folded))
+
+    local block = nn.TransformerBlock(64, { heads = 4 }):eval()
+    local m = ridge.inference(ridge.graph, block, ridge.ones(2, 64, 64)):memory()
+    assert.is_true(m.live > 1.1 * m.peak) -- attention's kernel
+    assert.is_true(m.plan <= 1.1 * m.live, m.plan / m.live)
+    local was = m.plan
+    assert.equal(was, ridge.inference(ridge.graph, block, ridge.ones(2, 64, 64)):plan():facts()
+      .buffer_bytes)
+  end)
+
   it('is shared by blocks of other sizes, which a pool would keep apart', function()
     local g = ridge.graph(function(a)
       for i = 1, 12 do a = ridge.concat({ a, a:narrow(1, 1, 3000 * i) }, 1):exp():sin() end
