@@ -340,6 +340,58 @@ rg_status rg_ir_insert_view(rg_graph *g, int32_t at, const rg_op *op, const void
   return RG_OK;
 }
 
+/* Are all outputs of a node memory that it makes? */
+static bool makes_all(const rg_graph *g, const rg_ir_node *node, int32_t number)
+{
+  bool all = !node->compound && node->n_out == node->n_results;
+
+  for (int32_t i = 0; i < node->n_out && all; i++) {
+    const int32_t value = rg_ir_outputs(g, node)[i];
+
+    all = value == RG_IR_NONE || (rg_ir_value_at(g, value)->producer == number &&
+                                  rg_ir_value_at(g, value)->was == RG_IR_NONE);
+  }
+  return all;
+}
+
+rg_status rg_ir_become(rg_graph *g, int32_t number, const rg_op *op, const int32_t *in,
+                       int32_t n_in, const void *args)
+{
+  int32_t other;
+
+  RG_TRY(check_node(g, number));
+  if (!makes_all(g, rg_ir_node_at(g, number), number) ||
+      rg_ir_node_at(g, number)->op->draws != op->draws) {
+    return rg_fail(RG_EARG, "graph: node %d (%s) cannot become a %s", number,
+                   rg_ir_node_at(g, number)->op->name, op->name);
+  }
+  RG_TRY(rg_ir_node_make(g, op, in, n_in, args, &other));
+  rg_ir_node *node = rg_ir_node_at(g, number);
+  rg_ir_node *made = rg_ir_node_at(g, other);
+
+  for (int32_t i = 0; i < node->n_in; i++) {
+    const int32_t value = rg_ir_inputs(g, node)[i];
+
+    if (value != RG_IR_NONE) {
+      rg_ir_use_drop(g, value, *RG_IR_AT(g->back, int32_t, node->in + i));
+    }
+  }
+  for (int32_t i = 0; i < n_in; i++) { /* who reads them is the node */
+    if (in[i] != RG_IR_NONE) {
+      const int32_t at = *RG_IR_AT(g->back, int32_t, made->in + i);
+
+      RG_IR_AT(g->use, rg_ir_use, rg_ir_value_at(g, in[i])->uses + at)->node = number;
+    }
+  }
+  node->op = op;
+  node->in = made->in;
+  node->n_in = n_in;
+  node->args = made->args;
+  *made = (rg_ir_node){ .parent = RG_IR_NONE, .draw = -1, .repeats = RG_IR_NONE };
+  g->n_removed++;
+  return RG_OK;
+}
+
 bool rg_ir_is_within(const rg_graph *g, int32_t node, int32_t of)
 {
   while (node != RG_IR_NONE && node != of) {

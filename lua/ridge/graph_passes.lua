@@ -32,6 +32,7 @@ end
 -- graphs have nothing of it.
 local STANDS_FOR = {
   fuse_activation = { 'epilogue_fusion' },
+  fuse_dropout = { 'epilogue_fusion' },
   fuse_chain = { 'elementwise_fusion' },
   common_subexpressions = { 'common_subexpression_elimination' },
   assign_layout = { 'channels_last' },

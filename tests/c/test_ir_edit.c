@@ -5,6 +5,8 @@
 */
 #include "graph/store.h"
 #include "ir.h"
+#include "op/act.h"
+#include "op/product.h"
 
 /* -- Order ------------------------------------------------------------------------------------ */
 
@@ -251,8 +253,47 @@ static void test_numbered(void)
   rg_graph_release(s.g);
 }
 
+/* A node becomes another call: it stands where it stood, makes and draws what it did, and who reads
+** what is right.  What does not fit is refused, and nothing changed. */
+static void test_become(void)
+{
+  const rg_op *const linear_dropout = rg_ops[RG_OP_LINEAR_DROPOUT];
+  rg_graph *g;
+  int32_t n;
+
+  must(rg_ir_new(&g));
+  const int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+  const int32_t w = outside(g, RG_VALUE_PARAMETER, "w", 4, 3);
+  const int32_t in[3] = { x, w, RG_IR_NONE };
+  const int32_t y = node_of(g, &rg_op_linear, in, 3, &(rg_linear_args){ .act = RG_ACT_NONE }, -1);
+  const int32_t z = node_of(g, &rg_op_dropout, &y, 1, &(rg_dropout_args){ .p = 0.25 }, -1);
+  const int32_t node = producer(g, z);
+  const int32_t draw = rg_ir_node_at(g, node)->draw;
+  const rg_linear_args args = { .act = RG_ACT_NONE, .p = 0.25 };
+
+  returned(g, unary(g, &rg_op_neg, z), "");
+  is_status(rg_ir_become(g, node, &rg_op_linear, in, 3, &args), RG_EARG, "one that draws stays so");
+  ok(SAYS("cannot become a linear"), "and says so");
+  is_status(rg_ir_become(g, producer(g, y), linear_dropout, in, 3, &args), RG_EARG,
+            "and one that does not draws nothing");
+  is_int(rg_ir_value_at(g, x)->n_uses, 1, "nobody else reads x");
+  is_status(rg_graph_check(g), RG_OK, "nothing changed");
+  is_status(rg_ir_become(g, node, linear_dropout, in, 3, &args), RG_OK, "dropout of a product");
+  is_int(rg_ir_value_at(g, y)->n_uses, 0, "no longer reads it");
+  is_int(rg_ir_value_at(g, w)->n_uses, 2, "but what that reads");
+  ok(rg_ir_node_at(g, node)->draw == draw && rg_ir_value_at(g, z)->producer == node,
+     "draws and makes what it did");
+  must(rg_graph_remove(g, producer(g, y)));
+  is_int(rg_ir_value_at(g, w)->n_uses, 1, "alone");
+  (void)rg_graph_order(g, &n);
+  is_int(n, 2, "two nodes are left");
+  is_status(rg_graph_check(g), RG_OK, "a whole graph");
+  rg_graph_release(g);
+}
+
 int main(void)
 {
+  test_become();
   test_numbered();
   test_random();
   test_writes();

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** A product or convolution, the bias that is added to it and its activation as one call: the bias
-** and the activation become arguments of the product's record, whose kernels apply them in their
-** epilogue, before a result leaves the registers.
+** A product or convolution, the bias that is added to it, its activation and dropout as one call:
+** they become arguments of the product's record, whose kernels apply them in their epilogue, before
+** a result leaves the registers.
 **
-**   linear(x, w) + b          linear(x, w, b)
-**   matmul(x, w) + b          linear(x, transpose(w), b)
-**   gelu(conv2d(x, w, b))     conv2d(x, w, b, act = gelu)
+**   linear(x, w) + b              linear(x, w, b)
+**   matmul(x, w) + b              linear(x, transpose(w), b)
+**   gelu(conv2d(x, w, b))         conv2d(x, w, b, act = gelu)
+**   dropout(linear(x, w, b), p)   linear_dropout(x, w, b, p)
+**
+** Dropout keeps its draw: the same elements are dropped, and its backward pass makes the same mask.
 **
 ** It is done where nobody else reads what lies between: a backward pass does for gelu and silu, and
 ** not for relu, tanh and sigmoid, which it goes back through by their results.  The call moves to
@@ -17,9 +20,11 @@
 */
 #include <string.h>
 
+#include "graph/infer.h"
 #include "graph/pass/pass.h"
 #include "op/act.h"
 #include "op/conv.h"
+#include "op/dropout.h"
 #include "op/list.h"
 #include "op/product.h"
 #include "op/scaled.h"
@@ -41,6 +46,7 @@ typedef struct fusion {
   rg_graph *g;
   int32_t *position; /* by node: where it runs */
   int32_t *written;  /* by storage: position of its last write so far, -1: none */
+  bool *repeated;    /* by node: another one draws its numbers again */
   int32_t *gone;     /* nodes that are replaced */
   int32_t n_gone;
 } fusion;
@@ -116,7 +122,7 @@ static bool take_product(const rg_graph *g, site *s)
   for (int32_t i = 0; i < s->n_in; i++) {
     s->in[i] = i < node->n_in ? in[i] : RG_IR_NONE;
   }
-  return *s->act == RG_ACT_NONE;
+  return true;
 }
 
 /* -- Where -------------------------------------------------------------------------------- */
@@ -271,11 +277,54 @@ static rg_status visit_sum(fusion *f, site *s, const rg_ir_node *node)
 
   for (int32_t i = 0; i < 2; i++) {
     s->y = in[i];
-    if (may_move(f, s) && s->in[s->n_in - 1] == RG_IR_NONE && is_bias(f->g, s, in[1 - i])) {
+    if (may_move(f, s) && *s->act == RG_ACT_NONE && s->in[s->n_in - 1] == RG_IR_NONE &&
+        is_bias(f->g, s, in[1 - i])) {
       return fuse(f, s, in[1 - i]);
     }
   }
   return RG_OK;
+}
+
+/* Dropout of a linear function's result becomes that function with dropout: the node stays, and
+** with it its draw. */
+static rg_status drop(fusion *f, site *s, const rg_dropout_args *dropout)
+{
+  const rg_op *op = rg_ops[RG_OP_LINEAR_DROPOUT];
+  const rg_ir_node product = *rg_ir_node_at(f->g, s->product);
+  rg_graph_modes modes = *rg_ir_modes_of(f->g, rg_ir_node_at(f->g, s->follower)->modes);
+  rg_call call;
+  int32_t mode;
+
+  s->args.linear.p = dropout->p;
+  if (product.op->id == RG_OP_MATMUL) {
+    RG_TRY(put_weight(f, s));
+  }
+  RG_TRY(rg_ir_infer(f->g, op, s->in, s->n_in, &s->args, modes.autocast, &call));
+  modes.compute = call.compute;
+  modes.weight_cast = call.weight_cast;
+  RG_TRY(rg_ir_modes_add(f->g, &modes, &mode));
+  RG_TRY(rg_ir_become(f->g, s->follower, op, s->in, s->n_in, &s->args));
+  rg_ir_node *node = rg_ir_node_at(f->g, s->follower);
+
+  node->modes = mode;
+  node->module = product.module;
+  node->line = product.line;
+  node->flops = product.flops;
+  node->bytes = product.bytes;
+  f->gone[f->n_gone++] = s->product;
+  return RG_OK;
+}
+
+/* Not where what is computed again draws the same numbers: it has to be the same call. */
+static rg_status visit_dropout(fusion *f, site *s, const rg_ir_node *node)
+{
+  s->y = rg_ir_inputs(f->g, node)[0];
+  s->z = rg_ir_outputs(f->g, node)[0];
+  if (node->compound || node->recomputed || f->repeated[s->follower] || s->z == RG_IR_NONE ||
+      rg_ir_value_at(f->g, s->z)->was != RG_IR_NONE || !may_move(f, s)) {
+    return RG_OK;
+  }
+  return s->op == RG_OP_LINEAR ? drop(f, s, rg_ir_args(f->g, node)) : RG_OK;
 }
 
 static rg_status visit(fusion *f, int32_t number)
@@ -284,6 +333,9 @@ static rg_status visit(fusion *f, int32_t number)
   site s = { .follower = number };
   int32_t act;
 
+  if (node->op->id == RG_OP_DROPOUT) {
+    return visit_dropout(f, &s, node);
+  }
   if (!makes_one(f->g, node)) {
     return RG_OK;
   }
@@ -293,7 +345,7 @@ static rg_status visit(fusion *f, int32_t number)
   }
   act = activation_of(node);
   s.y = act != RG_ACT_NONE ? rg_ir_inputs(f->g, node)[0] : RG_IR_NONE;
-  if (s.y == RG_IR_NONE || !may_move(f, &s)) {
+  if (s.y == RG_IR_NONE || !may_move(f, &s) || *s.act != RG_ACT_NONE) {
     return RG_OK;
   }
   *s.act = act;
@@ -312,6 +364,17 @@ static void note_writes(fusion *f, int32_t number, int32_t position)
 
     if (v != NULL && v->was != RG_IR_NONE) {
       f->written[v->storage] = position;
+    }
+  }
+}
+
+static void find_repeated(fusion *f, const int32_t *order, int32_t n)
+{
+  for (int32_t i = 0; i < n; i++) {
+    const int32_t first = rg_ir_node_at(f->g, order[i])->repeats;
+
+    if (first != RG_IR_NONE) {
+      f->repeated[first] = true;
     }
   }
 }
@@ -336,22 +399,26 @@ rg_status rg_pass_epilogue(rg_graph *g)
 
   RG_TRY(rg_ir_order(g, &order, NULL, &n));
   /* each node is fused once at most, and three take its place */
-  const size_t most = (size_t)rg_ir_n_nodes(g) + 3 * (size_t)n;
+  const size_t n_nodes = (size_t)rg_ir_n_nodes(g);
+  const size_t most = n_nodes + 3 * (size_t)n;
   const size_t n_storages = (size_t)rg_ir_n_storages(g) + 3 * (size_t)n;
   fusion f = { .g = g };
   rg_status status;
 
   f.position = rg_host_zeroed(most * sizeof(int32_t));
   f.written = rg_host_alloc(n_storages * sizeof(int32_t));
+  f.repeated = rg_host_zeroed(n_nodes);
   f.gone = rg_host_alloc(2 * (size_t)n * sizeof(int32_t));
-  if (f.position == NULL || f.written == NULL || f.gone == NULL) {
+  if (f.position == NULL || f.written == NULL || f.repeated == NULL || f.gone == NULL) {
     status = rg_fail(RG_ENOMEM, "graph: no memory to fuse epilogues");
   } else {
     memset(f.written, 0xff, n_storages * sizeof(int32_t));
+    find_repeated(&f, order, n);
     status = visit_all(&f, order, n);
   }
   rg_host_free(f.position);
   rg_host_free(f.written);
+  rg_host_free(f.repeated);
   rg_host_free(f.gone);
   return status;
 }

@@ -57,9 +57,10 @@ static const pass passes[] = {
       RG_PASS_REASSOCIATES },
     rg_pass_affine },
   { { "epilogue_fusion",
-      "bias and activation behind a product or conv2d as its arguments (f32: within 1e-6 of the "
-      "largest result; f16, bf16: rounded once where it was twice; relu of nan is 0 where oneDNN "
-      "convolves)",
+      "bias and activation behind a product or conv2d as its arguments, and dropout behind a "
+      "linear "
+      "function, of the same elements (f32: within 1e-6 of the largest result; f16, bf16: rounded "
+      "once where it was twice; relu of nan is 0 where oneDNN convolves)",
       RG_PASS_REASSOCIATES },
     rg_pass_epilogue },
   { { "channels_last",
