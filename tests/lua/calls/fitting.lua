@@ -289,6 +289,8 @@ M.FUNCTIONS = {
     .. 'I(b, 16) }), rows = false, kinds = { one { "i8", "w4" } } }',
   ['ridge.quant.search'] = 'net(a, b):eval(), { validate = ridge.data.Loader({ F(16, a), '
     .. 'I(b, 16) }), budget = 1, kinds = { "w8", "w4" } }',
+  ['ridge.smaller'] = 'net(a, b):eval(), { validate = ridge.data.Loader({ F(16, a), I(b, 16) }), '
+    .. 'budget = 0.01, looks = 1, only = { "quant" }, bits = { "dynamic", "w4" } }',
   ['ridge.quant.smooth'] = 'ridge.nn.Sequential(net(a, b), net(b, c)):eval(), '
     .. '{ calibrate = ridge.data.Loader({ F(16, a) }) }',
   ['ridge.nn.load'] = '(function() net():save("fit.m.safetensors") '

@@ -373,8 +373,8 @@ options --help
 -- The help of every command; a command that is new stands in none of them, and fails below.
 local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'best', 'calibrate', 'check',
   'choices', 'compare', 'completion', 'db', 'doctor', 'export', 'help', 'list', 'merge', 'onnx',
-  'peek', 'plot', 'profile', 'query', 'replay', 'replot', 'retry', 'run', 'show', 'sweep', 'sweeps',
-  'top', 'trust', 'watch' }
+  'peek', 'plot', 'profile', 'query', 'replay', 'replot', 'retry', 'run', 'show', 'smaller',
+  'sweep', 'sweeps', 'top', 'trust', 'watch' }
 
 local lines = { '--help', '-h', 'help' }
 for _, name in ipairs(COMMANDS) do

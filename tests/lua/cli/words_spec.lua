@@ -67,11 +67,13 @@ local SMALLER = {
   { '^(ridge %l+ train_mlp .*)', '%1 --smoke' },
   { '^(ridge autotune %-%-probe)', 'OMP_NUM_THREADS=1 %1' },
   { '^ridge doctor$', 'ridge doctor --seconds 0.1' },
+  { '^(ridge smaller .*)', '%1 --budget 0.001 -- --smoke' },
 }
 
 -- Statuses that tell what was found, not that something went wrong.
 local FOUND = {
   { '^ridge replay', 3 }, { '%-%-fail%-on', 3 }, { 'doctor %-%-device cuda', 1 },
+  { '^ridge smaller', 2 }, -- nothing is tried in a thousandth of a second
 }
 
 local NOT_RUN = {

@@ -1,0 +1,78 @@
+-- SPDX-License-Identifier: MIT
+-- `ridge smaller` as a user types it: tables, files, statuses, the points as a sweep.
+
+local program = require 'tests.lua.repl.program'
+
+describe('ridge smaller', function()
+  local folder
+  setup(function() folder = program.folder() end)
+  teardown(function() program.remove(folder) end)
+
+  local function run(words) return program.run(words, { env = 'RIDGE_LOCKS=' .. folder }) end
+
+  local function smaller(...)
+    return run { 'smaller', '--db', folder .. '/s.db', ... }
+  end
+
+  local function recipe(name, text)
+    local path = ('%s/%s.lua'):format(folder, name)
+    local file = assert(io.open(path, 'w'))
+    file:write(text)
+    file:close()
+    return path
+  end
+
+  -- The labels are the net's own answers: fewer bits can only lose.
+  local NET = [[
+    local ridge = require 'ridge'
+    local net = ridge.nn.Sequential(ridge.nn.Linear(32, 64, { seed = 1 }), ridge.nn.ReLU(),
+      ridge.nn.Linear(64, 4, { seed = 2 })):eval()
+    local function data(seed)
+      local x = ridge.randn(100, 32, { generator = ridge.generator(seed) })
+      return ridge.data.Loader({ x, net(x):argmax(2) }, { batch = 100 })
+    end
+    return { net = net, validate = data(3), test = data(4), looks = 1, only = { 'quant' },
+      bits = { 'w2' } }
+  ]]
+
+  it('prints what is chosen, writes it, keeps the points', function()
+    local path, file = recipe('own', NET), folder .. '/net.safetensors'
+    local status, out, err = smaller(path, '--max-drop', '5%', '--bits', 'w8,w2', '-o', file,
+      '--figure', folder .. '/p.png')
+    assert.equal(0, status, err)
+    assert.matches('> +8 bits', out)
+    assert.matches('On test, 100 rows', out)
+    assert.matches('kept as smaller%-own in ', err)
+    local text = select(2, run { '-e', ("print(ridge.nn.load('%s'))"):format(file) })
+    assert.matches('quant.PackedLinear%(32 %-> 64, 8 bits', text)
+    assert.equal('\137PNG', assert(io.open(folder .. '/p.png', 'rb')):read(4))
+    status, out = run { 'query', 'smaller-own', 'bits, mb, drop', '--db', folder .. '/s.db', '--as',
+      'csv' }
+    assert.equal(0, status)
+    assert.equal(4, select(2, out:gsub('\n', '\n'))) -- titles, f32 and both
+  end)
+
+  it('has status 2 where nothing is within the drop', function()
+    local status, out = smaller(recipe('none', NET), '--max-drop', '0', '--no-keep')
+    assert.equal(2, status)
+    assert.matches('the net stays as it was', out)
+  end)
+
+  it('says in a sentence what is wrong', function()
+    local path = recipe('number', 'return 0')
+    for _, case in ipairs {
+      { { path }, 'returns no table with net and validate' },
+      { {}, 'the name of a recipe is missing' },
+      { { path, '--max-drop', 'much' }, "%-%-max%-drop: 'much' is not like 0.5%% or 0.005" },
+      { { path, '--widths', '0.5,x' }, "%-%-widths: 'x' is no number" },
+      { { path, '--budget', 'soon' }, "%-%-budget: 'soon' is no duration" },
+      { { path, '--figure', 'x.svg' }, 'must end in .png' },
+      { { recipe('bad', NET), '--only', 'qaunt' }, "option only has 'qaunt'" },
+    } do
+      local status, out, err = smaller(unpack(case[1]))
+      assert.equal(1, status, err)
+      assert.equal('', out)
+      assert.matches(case[2], err)
+    end
+  end)
+end)

@@ -1,0 +1,166 @@
+-- SPDX-License-Identifier: MIT
+-- A smaller net searched for: what is chosen and reported, what is not tried, how it ends.
+local ridge = require 'ridge'
+local accuracy = require 'ridge.quant.accuracy'
+local held = require 'ridge.quant.held'
+local versions = require 'ridge.smaller.versions'
+local nn = ridge.nn
+
+local function failure(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok, 'an error is expected')
+  return tostring(e)
+end
+
+local function loader(x, y)
+  return ridge.data.Loader({ x, y }, { batch = math.min(100, x:size(1)), shuffle = false })
+end
+
+local function inputs(n, seed) return ridge.randn(n, 32, { generator = ridge.generator(seed) }) end
+
+-- The labels are the net's own answers: every change is a drop.
+local net = nn.Sequential(nn.Linear(32, 64, { seed = 1 }), nn.ReLU(),
+  nn.Linear(64, 4, { seed = 2 })):eval()
+local function data(n, seed)
+  local x = inputs(n, seed)
+  return loader(x, net(x):argmax(2))
+end
+local validate, test = data(200, 3), data(100, 4)
+
+local function with(more)
+  local opts = { validate = validate, looks = 1, only = { 'quant' }, bits = { 'w4' } }
+  for name, value in pairs(more or {}) do opts[name] = value or nil end
+  return opts
+end
+
+local function stopping_after(n, f, ...)
+  local before = ridge.stopping
+  ridge.stopping = function()
+    n = n - 1
+    return n < 0
+  end
+  local ok, q, found = pcall(f, ...)
+  ridge.stopping = before
+  assert(ok, q)
+  return q, found
+end
+
+describe('ridge.smaller', function()
+  it('chooses the fewest bytes of what costs no more than is allowed, and tests it once', function()
+    local read = 0
+    local counted = { each = function()
+      read = read + 1
+      return test:each()
+    end }
+    local q, found = ridge.smaller(net, with { max_drop = 0.1, bits = { 'bf16', 'w4', 'w2' },
+      test = counted })
+    assert.same({ 'original', 'bf16', '4 bits', '2 bits' }, { found.points[1].net,
+      found.points[2].net, found.points[3].net, found.points[4].net })
+    local chosen
+    for _, p in ipairs(found.points) do
+      if p.drop <= 0.1 and (not chosen or p.mb < chosen.mb) then chosen = p end
+    end
+    assert.equal('4 bits', chosen.net) -- 2 bits cost more, bf16 holds more
+    assert.is_true(found.points[4].drop > 0.1)
+    assert.equal(chosen, found.chosen)
+    local a = accuracy.pair(net, q, validate, 'x')
+    assert.equal(-a.difference.share, chosen.drop)
+    assert.equal(a.changed, chosen.changed)
+    assert.equal(held.bytes(q).mb, chosen.mb)
+    assert.is_true(chosen.speedup_lo <= chosen.speedup and chosen.speedup <= chosen.speedup_hi)
+    assert.equal(2, read) -- whether it is the validation data, and at the end
+    assert.same(accuracy.pair(net, q, test, 'x'), found.test)
+    assert.matches('> +4 bits', tostring(found))
+    assert.matches('On test, 100 rows: original 100.00 %%', tostring(found))
+    assert.equal('pareto', found:plot().kind)
+  end)
+
+  it('leaves the net as it is where nothing is allowed', function()
+    local x = inputs(8, 5)
+    local before = net(x):tolist()
+    local q, found = ridge.smaller(net, with { max_drop = 0, bits = { 'w2' } })
+    assert.is_nil(found.chosen)
+    assert.same(before, q(x):tolist())
+    assert.same(before, net(x):tolist())
+    assert.matches('nothing that is smaller costs at most 0 %%', tostring(found))
+  end)
+
+  it('does not combine what alone certainly costs too much', function()
+    local tuned = 0
+    local _, found = ridge.smaller(net, with { only = { 'quant', 'prune', 'shrink' }, max_drop =
+      0.01, bits = { 'w2' }, widths = { 0.1 }, patterns = { 'block' }, sparsities = { 0.9 },
+      train = function() tuned = tuned + 1 end })
+    local names = {}
+    for i, p in ipairs(found.points) do names[i] = p.net end
+    assert.same({ 'original', '2 bits', 'width 0.1', 'block 90 %' }, names)
+    assert.equal(4, found.left) -- each with 2 bits, and both together in both kinds
+    assert.equal(1 + 3, tuned)
+    assert.matches('4 nets were not tried', tostring(found))
+  end)
+
+  it('has controls, tuned as much, and claims', function()
+    local epochs = {}
+    local q, found = ridge.smaller(net, with { only = { 'shrink' }, bits = false, max_drop = 1,
+      widths = { 0.5 }, test = test, epochs = 3, trained = 7,
+      train = function(_, n) epochs[#epochs + 1] = n end })
+    assert.same({ 3, 3, 10 }, epochs) -- chosen, drawn, from the start
+    assert.equal(32, q[1].n_out)
+    assert.equal('units and weights that were drawn', found.controls[1].name)
+    assert.equal('the small shape from the start, 10 epochs', found.controls[2].name)
+    local opts = { input = inputs(1, 6), seed = 1 }
+    local drawn = versions.structure(net, found.chosen, opts, 'random')
+    local pair = accuracy.pair(drawn, q, test, 'x')
+    assert.same(pair, found.controls[1].accuracy)
+    assert.is_true(found.controls[2].accuracy.original.share < 0.7) -- it has learned nothing here
+    local claims = found:claims()
+    assert.same({ 1, 'half of the units: 2 times as fast' }, { #claims, claims[1].claim })
+  end)
+
+  it('is the best so far when its budget ends, and after Ctrl-C', function()
+    local q, found = ridge.smaller(net, with { budget = 1e-9, bits = { 'w4' } })
+    assert.equal('budget', found.ended)
+    assert.same({ 1, nil }, { #found.points, found.chosen })
+    assert.same(net(inputs(3, 7)):tolist(), q(inputs(3, 7)):tolist())
+    q, found = stopping_after(2, ridge.smaller, net, with { max_drop = 1, bits = { 'w4', 'w2' },
+      test = test })
+    assert.equal('interrupted', found.ended)
+    assert.same({ 2, '4 bits' }, { #found.points, found.chosen.net })
+    assert.equal(100, found.test.n)
+    assert.matches('interrupted: this is the best so far', tostring(found))
+    assert.is_truthy(q._quant)
+  end)
+
+  it('says what is impossible, and goes on', function()
+    local conv = nn.Sequential(nn.Conv2d(1, 4, 3, { seed = 1 }), nn.Flatten(),
+      nn.Linear(16, 4, { seed = 2 })):eval()
+    local x = ridge.randn(40, 1, 4, 4, { generator = ridge.generator(8) })
+    local own = loader(x, conv(x):argmax(2))
+    local _, found = ridge.smaller(conv, with { validate = own, only = { 'prune' }, bits = false,
+      patterns = { '2:7' } })
+    assert.matches('2:7 infeasible: prune.magnitude: no layer is left', tostring(found))
+  end)
+
+  it('refuses what it cannot take, at the line of the call', function()
+    for pattern, opts in pairs {
+      ["option only has 'qaunt'; it has some of quant, prune, shrink"] = { only = { 'qaunt' } },
+      ["there is no kind 'w5' in bits; known: bf16"] = { bits = { 'w5' } },
+      ["bits = 'static' needs option calibrate"] = { bits = { 'static' } },
+      ["option widths is of 'shrink', which is not in only"] = { widths = { 0.5 } },
+      ['option sparsities is a share of the weights.*got 70'] = { only = { 'prune' }, bits = false,
+        sparsities = { 70 } },
+      ['200 of the 200 rows of test are rows of the validation data'] = { test = validate },
+      ["budget: 'soon' is no duration"] = { budget = 'soon' },
+      ['option train is function'] = { train = 3 },
+      ['option progress is a function, got 3'] = { progress = 3 },
+    } do
+      assert.matches('smaller_spec.lua:%d+: .*' .. pattern, failure(function()
+        ridge.smaller(net, with(opts))
+      end))
+    end
+    assert.matches('the net is in training mode', failure(ridge.smaller, net:clone():train(),
+      with()))
+    -- what train raises is its caller's, and no property of a net
+    assert.matches('out of patience', failure(ridge.smaller, net, with { only = { 'shrink' },
+      bits = false, widths = { 0.5 }, train = function() error 'out of patience' end }))
+  end)
+end)
