@@ -348,6 +348,18 @@ function Module:state()
   return out
 end
 
+-- Why a name stands on one side alone: one net is pruned, or the two are other models.
+local function another(name, tensors, here)
+  local weight = type(name) == 'string' and name:match '^(.*)_mask$'
+  if not weight or tensors[weight] == nil then return 'the tensors are of another model' end
+  if here then
+    return weight .. ' is pruned here, and the tensors are of a net without masks: load them into '
+      .. 'such a net, and prune that'
+  end
+  return weight .. ' is pruned in the net that the tensors are of: load them into one that is '
+    .. 'pruned alike, or let ridge.nn.load make the net of its file'
+end
+
 --- Take the parameters from tensors by name. All of them fit, or nothing is changed.
 ---@param tensors table name to tensor, as `state` gives them
 ---@return table self
@@ -362,7 +374,7 @@ function Module:load_state(tensors)
   for _, p in ipairs(own) do
     local name, x, given = p.name, p.tensor, tensors[p.name]
     if given == nil then
-      blame.raise(('%s: %s is missing: the tensors are of another model'):format(what, name),
+      blame.raise(('%s: %s is missing: %s'):format(what, name, another(name, tensors, true)),
         'EARG')
     end
     ref.need(given, ('%s: %s'):format(what, name))
@@ -374,8 +386,8 @@ function Module:load_state(tensors)
   end
   local more = next(rest)
   if more then
-    blame.raise(('%s: there is no %s here: the tensors are of another model'):format(what,
-      tostring(more)), 'EARG')
+    blame.raise(('%s: there is no %s here: %s'):format(what, tostring(more),
+      another(more, tensors, false)), 'EARG')
   end
   in_no_grad(function()
     for _, p in ipairs(own) do p.tensor:copy_(tensors[p.name]) end

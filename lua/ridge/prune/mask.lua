@@ -1,38 +1,17 @@
 -- SPDX-License-Identifier: MIT
---- Masks as parametrisations: a weight is read as itself where its mask is true and as 0 elsewhere,
---- whatever an optimizer, an average or a checkpoint made of the tensor behind it.
----
---- The mask chooses and does not multiply: nan times 0 is nan, -1 times 0 is -0, and a gradient
---- that is infinite would come through.
+--- Masks as parametrisations (ridge.nn.masked): set in all places that hold a weight, taken from
+--- files, fixed.
 
 local ffi = require 'ffi'
 local in_no_grad = require('ridge.tensor.grad').no_grad
+local masked = require 'ridge.nn.masked'
 local nets = require 'ridge.quant.nets'
 local parameter = require 'ridge.nn.parameter'
 local where = require('ridge.tensor.choose').where
 
 local M = {}
 
-local function masked(w, held) return where(held.mask, w, 0) end
-
---- The mask of a parameter, or nil where it has none.
----@param module table
----@param name string
----@return Tensor|nil bool
-function M.of(module, name)
-  local way = module._parametrizations and module._parametrizations[name]
-  if not way or way.forward ~= masked then return nil end
-  return parameter.entry(module, way.buffers.mask).tensor
-end
-
---- Is a parameter computed by something else than a mask?
----@param module table
----@param name string
----@return boolean
-function M.is_other(module, name)
-  local way = module._parametrizations and module._parametrizations[name]
-  return way ~= nil and way.forward ~= masked
-end
+M.of, M.is_other = masked.of, masked.is_other
 
 local function key_of(tensor) return tonumber(ffi.cast('intptr_t', tensor._t)) end
 
@@ -70,7 +49,7 @@ function M.set(list, mask)
     if held then
       in_no_grad(function() held:copy_(mask) end)
     else
-      place.module:parametrize(place.name, { forward = masked, buffers = { mask = mask } })
+      place.module:parametrize(place.name, { forward = masked.forward, buffers = { mask = mask } })
     end
   end
 end
@@ -91,7 +70,7 @@ function M.restore(module, name)
   end
   table.remove(module.params, at)
   module._tensors[own] = nil
-  module:parametrize(name, { forward = masked, buffers = { mask = held.tensor } })
+  module:parametrize(name, { forward = masked.forward, buffers = { mask = held.tensor } })
   return true
 end
 

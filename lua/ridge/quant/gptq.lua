@@ -9,6 +9,7 @@ local groups = require 'ridge.quant.groups'
 local in_no_grad = require('ridge.tensor.grad').no_grad
 local concat = require('ridge.tensor.ops').concat
 local make = require 'ridge.tensor.make'
+local where = require('ridge.tensor.choose').where
 
 local M = {}
 
@@ -80,12 +81,14 @@ local function damped(moments)
   return h, dead
 end
 
--- The columns of one group, one after the other; the errors that the rest has to make up for.
-local function round_group(w, u, scale, min, opts)
+-- The columns of one group, one after the other; the errors that the rest has to make up for. What
+-- is pruned (keep is false) stays 0, which is one more error for the rest (as SparseGPT has it).
+local function round_group(w, u, scale, min, opts, keep)
   local off = {}
   for j = 1, opts.group do
     local column = w:narrow(2, j, 1)
     local _, value = groups.coded(column, scale, min, opts.bits)
+    if keep then value = where(keep:narrow(2, j, 1), value, 0) end
     off[j] = (column - value) / u:narrow(1, j, 1):narrow(2, j, 1)
     column:copy_(value)
     local left = opts.group - j
@@ -99,7 +102,8 @@ end
 --- Round a matrix for the inputs that were seen.
 ---@param weight Tensor [n_out x n_in]
 ---@param moments table of ridge.quant.second_moment
----@param opts table bits, group, minimum, search
+---@param opts table bits, group, minimum, search, keep (bool as weight: what is not pruned; nil:
+---  all)
 ---@return table found as ridge.quant.groups.round
 function M.round(weight, moments, opts)
   return in_no_grad(function()
@@ -110,6 +114,7 @@ function M.round(weight, moments, opts)
     call.check(C.rg_tensor_write(u._t, triangle, 8 * n_in * n_in))
     local w = weight:detach():to('cpu'):to('f64'):clone()
     for _, i in ipairs(dead) do w:narrow(2, i, 1):fill_(0) end
+    local keep = opts.keep and opts.keep:to 'cpu'
     local parts = {}
     for first = 1, n_in, opts.group do
       local own = w:narrow(2, first, opts.group)
@@ -117,7 +122,7 @@ function M.round(weight, moments, opts)
       local diagonal = u:narrow(1, first, opts.group)
       local before = own:clone()
       local off = round_group(before, diagonal:narrow(2, first, opts.group), scale:to 'f64',
-        min and min:to 'f64', opts)
+        min and min:to 'f64', opts, keep and keep:narrow(2, first, opts.group))
       parts[#parts + 1] = { value = before, scale = scale, min = min }
       local left = n_in - first - opts.group + 1
       if left > 0 then

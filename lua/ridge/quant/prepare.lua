@@ -6,6 +6,7 @@ local blame = require 'ridge.blame'
 local copy = require 'ridge.nn.copy'
 local groups = require 'ridge.quant.groups'
 local in_no_grad = require('ridge.tensor.grad').no_grad
+local masked = require 'ridge.nn.masked'
 local nets = require 'ridge.quant.nets'
 local options = require 'ridge.options'
 local packed = require 'ridge.quant.packed'
@@ -30,17 +31,32 @@ local function rounded(w, how, pad)
   return pad > 0 and value:narrow(2, 1, w:size(2)) or value
 end
 
+-- A mask stays: what is pruned is 0 before it is rounded, and 0 is a code.
 local function round_through(module, how, pad)
-  module:parametrize('weight', { forward = function(w)
+  local mask = masked.of(module, 'weight')
+  if mask then module:remove_parametrization 'weight' end
+  module:parametrize('weight', { buffers = mask and { mask = mask }, forward = function(w, held)
+    if held then w = masked.forward(w, held) end
     return w + in_no_grad(function() return rounded(w:detach(), how, pad) - w:detach() end)
   end })
   rawset(module, '_rounding', { bits = how.bits, group = how.group, minimum = how.minimum,
     padding = pad })
 end
 
+local function check(layer, how, what)
+  if masked.is_other(layer.module, 'weight') then
+    blame.raise(('%s: the weight of %s is parametrised already: remove_parametrization makes it a '
+      .. 'plain one, or name it in skip'):format(what, layer.name), 'EARG')
+  elseif how.minimum and masked.of(layer.module, 'weight') then
+    blame.raise(('%s: %s is pruned, and with a minimum 0 is no code: what is pruned would not '
+      .. 'stay 0; minimum = false keeps it'):format(what, layer.name), 'EARG')
+  end
+end
+
 --- A copy of a net to train, in training mode: the weights of dense layers are computed with as
 --- they will be when they are rounded to a few bits, and gradients go through the rounding as if it
---- were not there. quant.convert makes the quantized net of what training made of it.
+--- were not there. What is pruned stays 0. quant.convert makes the quantized net of what training
+--- made of it.
 ---@param net table module, in either mode
 ---@param opts table|nil {bits = 4, group = 32, minimum = false, pad = false, skip = {'head'}}
 ---@return table t
@@ -57,6 +73,7 @@ function M.prepare(net, opts)
       blame.raise(('%s: %s is prepared already'):format(what, layer.name), 'EARG')
     end
     if getmetatable(layer.module) == nets.Linear and not layer.why and not skipped(layer.name) then
+      check(layer, how, what)
       round_through(layer.module, how, padding.of(layer, opts, what))
       taken = taken + 1
     end
@@ -70,8 +87,10 @@ end
 -- A layer as the packed one that computes the same.
 local function packed_of(module, name)
   local how = rawget(module, '_rounding')
-  local trained = parameter.entry(module, 'weight').tensor
-  local w = padding.behind(trained:detach():to 'f32', how.padding, 2)
+  local trained = parameter.entry(module, 'weight').tensor:detach()
+  local held = parameter.entry(module, 'weight_mask')
+  if held then trained = masked.forward(trained, { mask = held.tensor }) end
+  local w = padding.behind(trained:to 'f32', how.padding, 2)
   local found = groups.round(w, how)
   local why = groups.why_not(w, found, how)
   if why then blame.raise(('quant.convert: %s: %s'):format(name, why), 'EARG') end

@@ -9,6 +9,7 @@ local gptq = require 'ridge.quant.gptq'
 local groups = require 'ridge.quant.groups'
 local int8 = require 'ridge.quant.int8'
 local make = require 'ridge.tensor.make'
+local masked = require 'ridge.nn.masked'
 local nets = require 'ridge.quant.nets'
 local options = require 'ridge.options'
 local packed = require 'ridge.quant.packed'
@@ -58,6 +59,13 @@ local function why_not(layer, skipped)
   end
 end
 
+-- What is not pruned of a layer's weight, or nil: its mask, or of a net whose masks were fixed what
+-- is not 0.
+local function kept_of(row, weight)
+  local mask = masked.of(row.module, 'weight')
+  return mask or row.pruned and weight:ne(0) or nil
+end
+
 -- A layer's weight in its codes, and why it cannot be.
 local function rounded(row, moments, opts)
   local weight = row.module.weight:detach()
@@ -66,8 +74,12 @@ local function rounded(row, moments, opts)
       row.name), 'EARG')
   end
   local w = padding.behind(weight:to 'f32', row.padding, 2)
+  local keep = kept_of(row, weight)
+  if keep and opts.minimum and keep:all():item() == 0 then
+    return nil, 'it is pruned, and with a minimum 0 is no code: what is pruned would not stay 0'
+  end
   local how = { bits = opts.bits, group = opts.group, minimum = opts.minimum,
-    search = opts.method == 'mse' }
+    search = opts.method == 'mse', keep = keep and padding.behind(keep, row.padding, 2) }
   local found
   if opts.method == 'gptq' then found = gptq.round(w, moments, how)
   elseif opts.method == 'awq' then found = awq.round(w, moments, how)
@@ -124,8 +136,8 @@ end
 ---
 --- `rtn` takes the nearest code, `mse` scales with the least error; `awq` and `gptq` round for the
 --- inputs of `calibrate`: the first scales columns by what comes in, the second lets weights that
---- are not yet rounded make up for those that are. The net stays as it was; the copy is in
---- evaluation mode.
+--- are not yet rounded make up for those that are. What was pruned stays 0. The net stays as it
+--- was; the copy is in evaluation mode.
 ---@param net table module in evaluation mode
 ---@param opts table|nil {bits = 4, group = 32, method = 'rtn', minimum = false, calibrate = loader,
 ---  batches = 100, pad = false, skip = {'head'}, rows = false}
@@ -142,6 +154,7 @@ function M.weights(net, opts)
   for _, row in ipairs(rows) do
     row.why = why_not(row, skipped)
     if not row.why then row.padding = padding.of(row, opts, WHAT) end
+    row.pruned = rawget(net, '_prune') ~= nil
   end
   if #rows == 0 then blame.raise(WHAT .. ': the net has no layer with weights', 'EARG') end
   local moments, found = {}, nil

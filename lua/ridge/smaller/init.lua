@@ -25,7 +25,7 @@ local M = {}
 local WHAT = 'smaller'
 local GROUPS = { 'quant', 'prune', 'shrink' }
 
-M.SPEC = {
+local SPEC = {
   validate = { 'table', required = true, doc = 'a loader of (x, labels): what is chosen on' },
   test = { 'table', doc = 'a loader of (x, labels): what was chosen is reported on it, once' },
   calibrate = { 'table', doc = 'a loader of inputs, for ranges and for rounding' },
@@ -115,8 +115,7 @@ local function passed_on(opts)
   end
 end
 
-local function checked(net, given)
-  local opts = options.check(M.SPEC, given, WHAT)
+local function check(net, opts)
   nets.need(net, WHAT)
   outcome.need_train(opts.train, WHAT, false)
   need_callable(opts.progress, 'progress')
@@ -131,7 +130,6 @@ local function checked(net, given)
   opts.seconds = part.seconds(opts.budget)
   opts.input = input_of(opts)
   passed_on(opts)
-  return opts
 end
 
 -- Rows of one set in another are refused before anything is measured.
@@ -373,7 +371,8 @@ end
 -- >> local data = ridge.data.Loader({ ridge.randn(64, 32), ridge.zeros(64) }, { batch = 32 })
 -- >> return ridge.smaller(net, { validate = data, only = { 'quant' }, bits = { 'bf16' } })
 function M.smaller(net, opts)
-  opts = checked(net, opts)
+  opts = options.check(SPEC, opts, WHAT)
+  check(net, opts)
   check_data(opts)
   local search = setmetatable({ net = net, opts = opts, found = found_of.new(opts), costly = {},
     ends = services().now() + opts.seconds * 1e9 }, Search)
