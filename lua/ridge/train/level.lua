@@ -45,7 +45,7 @@ M.PROFILES = {
   fast_training = { lr = 0.001, meta_learning_rate = 0.0001, amp = true, compile = true,
     device = 'auto', clip = 1, batch = 256 },
   memory_constrained = { lr = 0.001, amp = false, compile = false, recompute = true,
-    device = 'cpu', width = 64, layers = 2 },
+    device = 'cpu', width = 64, layers = 2, infer = 'i8' },
   high_throughput = { lr = 0.001, amp = true, compile = true, device = 'auto', batch = 1024,
     workers = 8, shuffle = false },
 }

@@ -44,6 +44,7 @@ local SPEC = {
   device = { 'string', names = { 'cpu', 'auto', 'cuda:0' }, doc = 'where the model is brought' },
   width = { 'integer', min = 1, doc = "of a profile's model" },
   layers = { 'integer', min = 1, doc = "of a profile's model" },
+  infer = { 'string', choices = { 'i8' }, doc = 'numbers of the net that t:inference() gives' },
   split = { 'boolean', default = false,
     doc = 'work a batch off in parts when memory does not suffice' },
   level = { 'string', doc = 'basic, advanced, ultra: switches what it names, and says so' },
@@ -226,6 +227,7 @@ function M.options(model, opts)
   if o.width or o.layers then
     o.say('width and layers are of the model, which is made already: they switch nothing here')
   end
+  if o.infer then o.say 'infer: trainer:inference(loader) gives the net in 8 bits' end
   if o.folder then place.make_folder(o.folder) end
   return o
 end

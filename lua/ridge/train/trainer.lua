@@ -14,6 +14,7 @@ local Stability = require('ridge.train.stability').Stability
 local dtype = require 'ridge.tensor.dtype'
 local grad = require 'ridge.tensor.grad'
 local gradients = require 'ridge.optim.gradients'
+local late = require 'ridge.late'
 local log = require 'ridge.train.log'
 local losses = require 'ridge.nn.loss'
 local memory = require 'ridge.memory'
@@ -298,6 +299,24 @@ function Trainer:validate(loader)
   check_loader(loader, 'Trainer:validate')
   local loss, accuracy = evaluated(self, loader)
   return loss, accuracy
+end
+
+--- A copy of the net as it is to be run, in evaluation mode: as it was trained, or with infer =
+--- 'i8', which the profile memory_constrained has, in 8 bits. With a loader of inputs ranges are
+--- observed and convolutions are taken too (ridge.quant.static); without one dense layers round
+--- what comes in as it comes (ridge.quant.dynamic). Every layer is taken that can be, also where it
+--- is slower: it is memory that is short.
+---@param loader table|nil of inputs, such as the one it was trained with
+---@return table net
+-- >> local trainer = ridge.Trainer(ridge.nn.Linear(8, 2), ridge.profiles 'memory_constrained')
+-- >> return trainer:inference()
+function Trainer:inference(loader)
+  if loader ~= nil then check_loader(loader, 'Trainer:inference') end
+  local net = self.model:clone():eval()
+  if self.options.infer ~= 'i8' then return net end
+  local static, dynamic = unpack(late.above.int8)
+  if loader then return require(static[1])[static[2]](net, { calibrate = loader, rows = false }) end
+  return require(dynamic[1])[dynamic[2]](net, { rows = false })
 end
 
 -- -- Checkpoints ----------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ describe('a profile', function()
     fast_training = { lr = 0.001, meta_learning_rate = 0.0001, amp = true, compile = true, clip = 1,
       batch = 256, device = 'auto' },
     memory_constrained = { lr = 0.001, amp = false, compile = false, recompute = true, width = 64,
-      layers = 2, device = 'cpu' },
+      layers = 2, device = 'cpu', infer = 'i8' },
     high_throughput = { lr = 0.001, amp = true, compile = true, batch = 1024, workers = 8,
       shuffle = false, device = 'auto' },
   }
@@ -174,6 +174,36 @@ describe('a profile', function()
       assert.are.equal(wanted.shuffle == nil, t.made.generator ~= nil)
     end)
   end
+
+  it('infers in 8 bits where memory is short (F218)', function()
+    local function kinds(net)
+      local list = {}
+      for i, row in ipairs(ridge.quant.report(net).layers) do list[i] = row.kind end
+      return table.concat(list, ' ')
+    end
+    local x, y = data(64)
+    local opts = ridge.profiles 'memory_constrained'
+    opts.say = function() end
+    local net = nn.Sequential(nn.Sequential(nn.Linear(6, 64, { seed = 1 }), nn.ReLU()),
+      nn.Sequential(nn.Linear(64, 6, { seed = 2 }), nn.ReLU()))
+    local t = ridge.Trainer(net, opts)
+    t:fit({ x, y }, { epochs = 1 })
+    local before = net(x):tolist()
+    for _, q in ipairs { t:inference(), t:inference(ridge.data.Loader({ x }, { batch = 16 })) } do
+      assert.equal('i8 i8', kinds(q))
+      assert.is_false(q.training)
+      assert.is_true((ridge.inference(q, x) - ridge.inference(net, x)):abs():max():item() < 0.05)
+    end
+    assert.is_true(net.training)
+    assert.same(before, net(x):tolist())
+    opts.infer = nil
+    local plain = ridge.Trainer(net, opts):inference()
+    assert.same(ridge.inference(net, x):tolist(), ridge.inference(plain, x):tolist())
+    assert.is_nil(plain._quant)
+    assert.is_false(plain.training)
+    assert.matches('infer is .i4.*one of i8', message(ridge.Trainer, net, { infer = 'i4' }))
+    assert.matches('Trainer:inference: ', message(t.inference, t, 3))
+  end)
 
   it('has a rate of its own for the parameters that meta names (F118)', function()
     local x, y = data(8)
