@@ -12,13 +12,14 @@ local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
 local state = require 'ridge.state'
 local summary = require 'ridge.show.summary'
+local showing = require 'ridge.show.value'
 
 local M = {}
 
 --- Events that are kept, the first ones.
 M.CAPACITY = 2 ^ 18
 
-local SHOWN = 12        -- lines that tostring lists
+local SHOWN, BOX = 12, 8 -- lines of Lua that its text lists, and a prompt
 
 local MemoryTimeline = { __name = 'MemoryTimeline' }
 MemoryTimeline.__index = MemoryTimeline
@@ -151,16 +152,15 @@ end
 
 -- -- Looking at it ------------------------------------------------------------------------
 
---- Who was alive at the peak, as a table.
----@return string
-function MemoryTimeline:text()
+-- Who was alive at the peak, as a table of so many lines.
+local function text_of(self, most)
   local head = ('%s: at most %s live, %s before, %s behind; %d blocks taken, %d given back%s')
     :format(self.device, summary.bytes(self.peak), summary.bytes(self.before),
       summary.bytes(self.live), self.taken, self.events - self.taken,
       self.lost > 0 and ('; %d later events not kept'):format(self.lost) or '')
   local rows, rest, n = {}, 0, 0
   for i, row in ipairs(self.at_peak) do
-    if i <= SHOWN then
+    if i <= most then
       rows[i] = { summary.bytes(row.bytes), ('%.0f %%'):format(100 * row.bytes / self.peak),
         row.blocks > 0 and row.blocks or '', row.line, row.module }
     else
@@ -175,6 +175,10 @@ function MemoryTimeline:text()
   return head .. '\nalive at the peak:\n' .. columns.text({ 'bytes', '', 'blocks', 'line',
     'module' }, rows, { right = { true, true, true } })
 end
+
+--- Who was alive at the peak, as a table.
+---@return string
+function MemoryTimeline:text() return text_of(self, SHOWN) end
 
 --- The curve as a picture, with who was alive at the peak: `:save 'x.png'`, `:show()`.
 ---@param opt table|nil theme, and what the figure says of where it comes from
@@ -197,7 +201,13 @@ function MemoryTimeline:plot(opt)
   return require('ridge.plot').draw('memory', rows, given)
 end
 
-MemoryTimeline.__tostring = guard.text(function(self) return self:text() end)
+showing.ways(MemoryTimeline, {
+  line = function(self)
+    return ('memory of %s: at most %s live'):format(self.device, summary.bytes(self.peak))
+  end,
+  box = function(self) return text_of(self, BOX) end,
+  png = function(self) return self:plot():png() end,
+})
 
 require('ridge.types').register('MemoryTimeline', function(value)
   return getmetatable(value) == MemoryTimeline

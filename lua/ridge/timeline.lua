@@ -6,6 +6,7 @@
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local columns = require 'ridge.show.columns'
 local options = require 'ridge.options'
 local guard = require 'ridge.guard'
 local device = require 'ridge.device'
@@ -13,6 +14,7 @@ local plain = require 'ridge.plain'
 local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
 local state = require 'ridge.state'
+local showing = require 'ridge.show.value'
 
 local M = {}
 
@@ -218,7 +220,16 @@ function Timeline:plot(opt)
   return require('ridge.plot').draw('timeline', self.spans, given)
 end
 
-Timeline.__tostring = guard.text(function(self) return self:text() end)
+local LABEL = 36 -- columns beside the cells of a row
+
+showing.ways(Timeline, {
+  line = function(self) return 'timeline of ' .. plain.count(#self.spans, 'call') end,
+  box = function(self)
+    local room = columns.terminal()
+    return self:text(room == math.huge and 60 or math.max(10, math.min(200, room - LABEL)))
+  end,
+  png = function(self) return self:plot():png() end,
+})
 
 require('ridge.types').register('Timeline', function(value)
   return getmetatable(value) == Timeline

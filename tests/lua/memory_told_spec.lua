@@ -297,9 +297,9 @@ describe('a curve of memory', function()
       list[i] = { 'alloc', 'cpu', 10, live, i, ('l%02d'):format(i) }
     end
     assert.matches('\n 10 B   7 %%       1  l12\n 20 B  14 %%          %(2 more%)$',
-      (plain(timeline(list)):gsub(' +$', '')))
+      (plain(timeline(list):text()):gsub(' +$', '')))
     list[13], list[14] = nil, nil
-    assert.not_matches('more', plain(timeline(list)))
+    assert.not_matches('more', plain(timeline(list):text()))
     -- equal ones by name; a line that is not known
     list = { { 'alloc', 'cpu', 10, 10, 1, 'b' }, { 'alloc', 'cpu', 10, 20, 2, 'a' },
       { 'alloc', 'cpu', 10, 30, 3 } }

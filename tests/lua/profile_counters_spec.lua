@@ -42,7 +42,7 @@ describe('counters', function()
           assert.is_true(p.counters[name] >= 0 and p.counters.shares[name] > 0)
         else
           assert.is_true(#p.unavailable[name] > 0)
-          assert.matches(name, tostring(p))
+          assert.matches(name, p:text())
         end
       end
     end
@@ -59,7 +59,7 @@ describe('counters', function()
     local ok, why = ridge.available 'cuda'
     assert.is_true(#p.unavailable.cupti > 0)
     if not ok then assert.equal(why, p.unavailable.cupti) end
-    assert.matches('cupti: unavailable: ', tostring(p), 1, true)
+    assert.matches('cupti: unavailable: ', p:text(), 1, true)
   end)
 
   it('count what happens in the steps that count, and nothing else', function()
@@ -113,7 +113,7 @@ describe('counters', function()
 
   it('of one that ends before its steps count nothing', function()
     local p = ridge.profile(function(q) q:step() end, { counters = true, wait = 5, active = 1 })
-    assert.matches('0 of 1 step', tostring(p))
+    assert.matches('0 of 1 step', p:text())
     assert.is_true((p.counters.page_faults or 0) == 0)
   end)
 
@@ -133,7 +133,7 @@ describe('counters', function()
         print(#p.operations, p.counters.cycles, p.counters.page_faults)
         print(p.unavailable.cycles)
         print(p.unavailable.page_faults)
-        print(tostring(p):match "%(cycles, [%l_, ]*: unavailable")]])
+        print(p:text():match "%(cycles, [%l_, ]*: unavailable")]])
       assert.matches('^2\tnil\tnil\n' .. reason .. '[^\n]*\n' .. reason, text)
       assert.matches('(cycles, instructions, cache_misses, branch_misses, page_faults, '
         .. 'context_switches, migrations: unavailable\nstatus 0\n', text, 1, true)
@@ -191,7 +191,7 @@ describe('counters of operations', function()
       assert.is_true(by.exp.page_faults >= 0)
       -- of 4096 pages, or of 8 huge ones, none was in an operation
       assert.is_true(by.exp.page_faults + by.matmul.page_faults < p.counters.page_faults)
-      assert.matches('class of operation', tostring(p))
+      assert.matches('class of operation', p:text())
     else
       assert.is_nil(by.exp.page_faults)
     end

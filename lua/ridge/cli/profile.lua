@@ -100,7 +100,7 @@ function M.main(argv)
   if not found then return fail(reason) end
   local p, status = run(found, own, opt)
   if opt.by ~= 'operation' then plain.print(p:table { by = opt.by }, '\n') end
-  plain.print(tostring(p), '\n')
+  plain.print(p:text(), '\n')
   if not write_all(p, opt) and status == 0 then status = 1 end
   return status
 end

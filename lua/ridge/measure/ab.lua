@@ -7,6 +7,7 @@
 -- tests/lua/measure/ab_spec.lua).
 
 local blame = require 'ridge.blame'
+local columns = require 'ridge.show.columns'
 local flags = require 'ridge.measure.flags'
 local fresh = require 'ridge.measure.fresh'
 local guard = require 'ridge.guard'
@@ -15,6 +16,7 @@ local options = require 'ridge.options'
 local paired = require 'ridge.measure.paired'
 local protocols = require 'ridge.measure.protocol'
 local ratio = require 'ridge.show.ratio'
+local showing = require 'ridge.show.value'
 local verdict = require 'ridge.measure.verdict'
 
 local M = {}
@@ -54,8 +56,8 @@ local SEVERAL = { blocks = 6, looks = 10 }
 local Result = {}
 Result.__index = Result
 
---- One line: the verdict, the ratio with its interval, and what would decide when nothing does.
-function Result:__tostring()
+-- One line: the verdict, the ratio with its interval, and what would decide when nothing does.
+local function sentence(self)
   local text = ("%s: b takes %s of a's time [%s], margin %.2g %%, %d blocks in %d process%s")
     :format(self.verdict, ('%.4g'):format(self.ratio), ratio.range(self.ci_lo, self.ci_hi),
       100 * self.margin, self.blocks, self.procs, self.procs == 1 and '' or 'es')
@@ -69,6 +71,9 @@ function Result:__tostring()
   end
   return text
 end
+showing.ways(Result, { line = sentence, box = function(self)
+  return columns.wrap(sentence(self), columns.terminal(), '  ')
+end })
 guard.result(Result)
 
 --- The ratio with its interval, the verdict, and what happened meanwhile, for a column of a table:

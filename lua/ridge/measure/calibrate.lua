@@ -14,6 +14,7 @@ local protocols = require 'ridge.measure.protocol'
 local random = require 'ridge.measure.random'
 local states = require 'ridge.state'
 local statistics = require 'ridge.measure.statistics'
+local told = require 'ridge.measure.told'
 
 local M = {}
 
@@ -316,7 +317,7 @@ function M.calibrate(given)
       measure_noise(threads, opt, list, say)
     end
   end)
-  return list
+  return told.calibration(list)
 end
 
 --- What a block needs of a calibration: the rows of one thread count, by name.

@@ -76,6 +76,7 @@ types.register('Module', M.is_module, {
     parameters = 'parameters(): list of {name, tensor, trainable}',
     num_parameters = 'num_parameters(): trained and stored numbers',
     num_bytes = 'num_bytes(): bytes of what is stored',
+    describe = 'describe(): a line for each module in it, as text',
     train = 'train(on): training mode', eval = 'eval(): evaluation mode',
     to = "to('bf16') or to('cuda:0'): convert or move in place",
     clone = 'clone(): a module with copies of the parameters',

@@ -5,6 +5,7 @@
 local ffi = require 'ffi'
 local class = require('ridge.class').class
 local blame = require 'ridge.blame'
+local folded = require('ridge.nn.shown').folded
 local guard = require 'ridge.guard'
 local late = require 'ridge.late'
 local options = require 'ridge.options'
@@ -420,12 +421,22 @@ local function plain_fields(self)
   return list
 end
 
-local function shown(self)
+-- What a module of a class of the user's says of itself, where that is a text.
+local function own_text(self)
+  local kind = getmetatable(self)
+  if kind.__tostring == Module.__tostring then return nil end
+  local ok, text = pcall(tostring, self)
+  if not ok and blame.is_error(text) then error(text, 0) end
+  return ok and text or ('%s (its __tostring raises)'):format(kind.__name)
+end
+
+local function lines_of(self)
   local _, stored = self:num_parameters()
   local name = getmetatable(self).__name
   local lines = { stored > 0 and ('%s(%d parameters)'):format(name, stored) or name }
   for _, c in ipairs(self.children) do
-    lines[#lines + 1] = ('  (%s) %s'):format(c.name, (tostring(c.module):gsub('\n', '\n  ')))
+    local text = own_text(c.module) or lines_of(c.module)
+    lines[#lines + 1] = ('  (%s) %s'):format(c.name, (text:gsub('\n', '\n  ')))
   end
   local plain = plain_fields(self)
   for _, f in ipairs(plain) do
@@ -442,11 +453,21 @@ end
 --- One line with how many numbers are stored, where there are any, and a line for each child; or
 --- what is wrong with them.
 -- Modules that are kept as plain fields are shown as what they are: no part of it.
-function Module:__tostring()
-  local ok, text = pcall(shown, self)
+---@return string text
+function Module:describe()
+  local ok, text = pcall(function() return own_text(self) or lines_of(self) end)
   if ok then return text end
   if not blame.is_error(text) then error(text, 0) end
   return ('%s that cannot run: %s'):format(getmetatable(self).__name, text.message:match '[^\n]*')
+end
+
+--- The same where it is short; of a large net twelve lines.
+function Module:__tostring() return folded(Module.describe(self)) end
+
+--- In a list or a table: its first line.
+function Module:__line()
+  local text = tostring(self)
+  return text:find '\n' and text:match '[^\n]*' .. ' ...' or text
 end
 
 return Module

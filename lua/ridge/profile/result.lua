@@ -9,7 +9,6 @@ local M = {}
 
 local Profile = { __name = 'Profile' }
 Profile.__index = Profile
-Profile.__tostring = guard.text(function(p) return require('ridge.profile.text').text(p) end)
 
 --- One that is being made.
 ---@param opt table options of ridge.profile
@@ -129,6 +128,11 @@ function Profile:table(given)
     opt.rows or self.options.rows)
 end
 
+--- All of it as text: operations, layers, sections, steps of plans, lines of Lua.
+---@return string
+-- >> ridge.profile(function() ridge.ones(9):exp() end):text()
+function Profile:text() return require('ridge.profile.text').text(self) end
+
 --- Write it as a trace, for Perfetto or chrome://tracing: calls, modules and sections, memory, and
 --- arrows from a call to its gradient.
 ---@param path string
@@ -196,6 +200,7 @@ require('ridge.types').register('Profile', function(value)
 end, {
   methods = { bottlenecks = 'bottlenecks(opt): what takes most, why, and what to try',
               table = 'table(opt): by operation, call, layer, section or lua',
+              text = 'text(): all of it',
               trace = 'trace(path): for Perfetto and chrome://tracing',
               flame = 'flame(path): a flame graph, SVG', folded = 'folded(path): folded stacks',
               speedscope = 'speedscope(path): for speedscope.app',
@@ -206,5 +211,6 @@ end, {
 })
 
 guard.all(Profile)
+require('ridge.profile.shown').profiles(Profile)
 
 return M

@@ -172,8 +172,12 @@ local function lines_of_lua(p)
     { right = { [2] = true } }) .. '\n' .. table.concat(parts, ', ')
 end
 
--- What there is to say of how it was measured.
-local function remarks(p, parts)
+--- What there is to say of how it was measured.
+---@param p table
+---@param parts string[]|nil what they are put behind
+---@return string[] parts
+function M.remarks(p, parts)
+  parts = parts or {}
   if p.full then
     parts[#parts + 1] = ('(the first operations are missing: there were too many, %d %s gone)')
       :format(p.dropped, p.dropped == 1 and 'is' or 'are')
@@ -188,6 +192,7 @@ local function remarks(p, parts)
       or 'they are')
   end
   for _, note in ipairs(p.notes or {}) do parts[#parts + 1] = '(' .. note .. ')' end
+  return parts
 end
 
 -- What could not be measured, where it was asked for.
@@ -240,7 +245,7 @@ function M.text(p)
     parts[#parts + 1] = sections(p, p.sections, limit)
   end
   if #p.steps > 0 then parts[#parts + 1] = steps(p) end
-  remarks(p, parts)
+  M.remarks(p, parts)
   if p.given and p.ns > 0 then parts[#parts + 1] = bottlenecks(p) end
   if p.between and #p.between > 0 then parts[#parts + 1] = between(p, p.between) end
   if p.samples > 0 then parts[#parts + 1] = lines_of_lua(p) end

@@ -51,6 +51,14 @@ local function answer(text, env)
   return nil
 end
 
+local WORDS = { help = true, exit = true, quit = true }
+
+-- A word that other prompts know, typed alone: help, exit, quit; nil where it is a variable here.
+local function word_of(text, env)
+  local name = text:match '^%s*(%l+)%s*%(?%s*%)?%s*;?%s*$'
+  return WORDS[name] and rawget(env, name) == nil and rawget(_G, name) == nil and name or nil
+end
+
 ---@class ridge.repl.LoopOptions
 ---@field terminal boolean input and output are a terminal
 ---@field quiet? boolean no banner
@@ -61,12 +69,20 @@ Loop.__index = Loop
 
 --- Run what is complete, or keep it until it is.
 ---@param line string what was typed
+---@return boolean|nil ends true where it was exit or quit
 function Loop:enter(line)
   local text = line
   if self.pending then
     text = self.pending:add(line)
     if not text then return end
   else
+    local word = word_of(text, self.session.env)
+    if word == 'help' then
+      text = '?'
+    elseif word then
+      self:remember(text)
+      return true
+    end
     local found, reason = answer(text, self.session.env)
     if found or reason then
       self:remember(text)
@@ -118,10 +134,7 @@ end
 ---@param reason string|nil 'interrupted' or 'end' where there is no line
 ---@return boolean more
 function Loop:round(line, reason)
-  if line then
-    self:enter(line)
-    return true
-  end
+  if line then return not self:enter(line) end
   if reason == 'interrupted' then
     self.pending = nil
     self.write '^C\n'

@@ -39,10 +39,36 @@ local function padded(text, width, right)
   return right and space .. text or text .. space
 end
 
--- Nothing is cut for a file or `less -S`.  A script of the plain luajit has no host to ask.
-local function terminal()
+--- The columns that a line may have: the terminal's. Nothing is cut for a file or `less -S`, and a
+--- script of the plain luajit has no host to ask.
+---@return number columns math.huge where there is no terminal
+function M.terminal()
   local host = package.loaded['ridge.host']
   return host and host.columns and host.columns() or math.huge
+end
+
+--- A sentence in lines of so many columns, broken between words; a longer word has its own line.
+---@param text string one line
+---@param columns number
+---@param indent string|nil in front of each line but the first
+---@return string text
+function M.wrap(text, columns, indent)
+  local lines, line, width = {}, nil, 0
+  for word in text:gmatch '%S+' do
+    local n = colour.width(word)
+    if line and width + 1 + n > columns then
+      lines[#lines + 1] = line
+      line, width = nil, 0
+    end
+    if line then
+      line, width = line .. ' ' .. word, width + 1 + n
+    else
+      line = (#lines > 0 and indent or '') .. word
+      width = colour.width(line)
+    end
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, '\n')
 end
 
 --- Rows under their heads.
@@ -53,7 +79,7 @@ end
 ---@return string text lines without a newline at the end
 -- >> columns.text({ 'name', 'n' }, { { 'x', 1 }, { 'y', 20 } })
 function M.text(heads, rows, opts)
-  local total = opts and opts.width or terminal()
+  local total = opts and opts.width or M.terminal()
   local texts, widths, right = {}, {}, {}
   for k, head in ipairs(heads) do
     widths[k] = colour.width(head)

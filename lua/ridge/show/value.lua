@@ -12,6 +12,7 @@
 -- What a class raises while it is shown is one note in the place of its text.
 
 local colour = require 'ridge.show.colour'
+local columns = require 'ridge.show.columns'
 local plain = require 'ridge.plain'
 local summary = require 'ridge.show.summary'
 
@@ -50,10 +51,13 @@ function M.box(value, width)
     lines[#lines + 1] = line
   end
   lines[#lines] = lines[#lines] ~= '' and lines[#lines] or nil -- a newline at the end
-  local most = field(value, '__lines') or LINES
+  local most, room = field(value, '__lines') or LINES, columns.terminal()
   if #lines > most then
-    lines[most] = colour.paint('dim', ('... %d lines more'):format(#lines - most + 1))
+    local more = field(value, '__more')
+    lines[most] = colour.paint('dim', ('... %d lines more%s'):format(#lines - most + 1,
+      more and ': ' .. more or ''))
   end
+  for i = 1, math.min(#lines, most) do lines[i] = columns.cut(lines[i], room) end
   return table.concat(lines, '\n', 1, math.min(#lines, most))
 end
 
@@ -66,18 +70,57 @@ function M.line(value)
   return box and (box:gsub('\n.*', ' ...'))
 end
 
---- A class of values that show: its metatable.
----@param name string 'point'
----@param ways table line, box, html, png: functions of a value (box also of columns); lines: how
----  many its box has at most
----@return table metatable with __tostring, so that print agrees with the prompt
-function M.class(name, ways)
-  local meta = { __name = name }
-  for _, way in ipairs { 'line', 'box', 'html', 'png', 'lines' } do
-    meta['__' .. way] = ways[way]
+local ENTITIES = { ['&'] = '&amp;', ['<'] = '&lt;', ['>'] = '&gt;', ['"'] = '&quot;',
+  ["'"] = '&#39;' }
+
+--- A text in a page: what is a mark of HTML there is written as an entity.
+---@param text any
+---@return string html
+function M.escape(text) return (plain.text(text):gsub('[&<>"\']', ENTITIES)) end
+
+--- A value in a page: its __html, else its box as it stands.
+---@param value any
+---@return string|nil html of a value whose class says how it shows
+function M.html(value)
+  if field(value, '__html') then
+    local ok, html = pcall(field(value, '__html'), value)
+    if ok and type(html) == 'string' then return html end
+    return '<p>' .. M.escape(colour.strip(broken(value, '__html', ok and 'no text' or html)))
+      .. '</p>'
   end
+  local box = M.box(value)
+  return box and '<pre>' .. M.escape(colour.strip(box)) .. '</pre>'
+end
+
+--- A picture of a value: a PNG.
+---@param value any
+---@return string|nil bytes nil where its class has no picture of it, or has nothing to draw
+---@return string|nil why nil where its class has none
+function M.png(value)
+  local draw = field(value, '__png')
+  if not draw then return nil end
+  local ok, bytes = pcall(draw, value)
+  if ok and type(bytes) == 'string' then return bytes end
+  return nil, colour.strip(broken(value, '__png', ok and 'no picture' or bytes))
+end
+
+local WAYS = { 'line', 'box', 'html', 'png', 'lines', 'more' }
+
+--- Give a metatable its ways of showing.
+---@param meta table
+---@param ways table line, box, html, png: functions of a value (box also of columns); lines: how
+---  many its box has at most; more: what shows the rest
+---@return table metatable with __tostring, so that print agrees with the prompt
+function M.ways(meta, ways)
+  for _, way in ipairs(WAYS) do meta['__' .. way] = ways[way] end
   meta.__tostring = function(value) return M.box(value) end
   return meta
 end
+
+--- A class of values that show: its metatable.
+---@param name string 'point'
+---@param ways table as of `ways`
+---@return table metatable
+function M.class(name, ways) return M.ways({ __name = name }, ways) end
 
 return M

@@ -505,6 +505,25 @@ local function left(st, sweep, states)
   return ('%d:%02d:%02d'):format(s / 3600, s / 60 % 60, s % 60)
 end
 
+--- How far a sweep is.
+---@param st table
+---@param sweep table id
+---@return table far done, points, running, left ('h:mm:ss' at the rate of its last 64 points, ''
+---  when none runs), failed and grades (texts, '' without any), last (a date, nil without one)
+function M.how_far(st, sweep)
+  local states, all, done = by_key(st, STATES, sweep.id), 0, 0
+  for state, n in pairs(states) do
+    all = all + n
+    if DONE[state] then done = done + n end
+  end
+  local last = st.db:value(LAST, sweep.id)
+  return { done = done, points = all, running = states.running or 0,
+    left = left(st, sweep, states),
+    failed = counted(states, { 'oom', 'timeout', 'error', 'crashed', 'cancelled' }),
+    grades = counted(by_key(st, GRADES, sweep.id), { 'A', 'B', 'C', 'D' }),
+    last = last and os.date('%Y-%m-%d %H:%M', last / 1e6) or nil }
+end
+
 --- The sweeps of an open database, the newest first, and how far each is: points done and running,
 --- the time that is left at the rate of its last 64 points, failures by cause, grades, and by which
 --- version of the measuring protocol.
@@ -516,16 +535,9 @@ function M.sweeps(st)
   for i, sweep in ipairs(st.db:query [[/* sweeps */ SELECT s.id, s.name,
       p.version AS protocol FROM main.sweep s JOIN main.protocol p ON p.id = s.protocol_id
       ORDER BY s.id DESC]]) do
-    local states, all, done = by_key(st, STATES, sweep.id), 0, 0
-    for state, n in pairs(states) do
-      all = all + n
-      if DONE[state] then done = done + n end
-    end
-    local last = st.db:value(LAST, sweep.id)
-    found.lines[i] = { sweep.name, done, all, states.running or 0, left(st, sweep, states),
-      counted(states, { 'oom', 'timeout', 'error', 'crashed', 'cancelled' }),
-      counted(by_key(st, GRADES, sweep.id), { 'A', 'B', 'C', 'D' }),
-      last and os.date('%Y-%m-%d %H:%M', last / 1e6) or nil, sweep.protocol }
+    local far = M.how_far(st, sweep)
+    found.lines[i] = { sweep.name, far.done, far.points, far.running, far.left, far.failed,
+      far.grades, far.last, sweep.protocol }
   end
   return found
 end

@@ -15,6 +15,7 @@ local paired = require 'ridge.measure.paired'
 local point = require 'ridge.sweep.point'
 local space = require 'ridge.sweep.space'
 local store = require 'ridge.store'
+local verdicts = require 'ridge.sweep.verdicts'
 
 local M = {}
 
@@ -351,7 +352,7 @@ function M.run(sw, given)
   -- what was compared before an interrupt or an error is kept
   if own.keep and #results > 0 then keep(sw, own, results) end
   if interrupted then error(interrupted, 0) end
-  return results
+  return verdicts.verdicts(results)
 end
 
 return M

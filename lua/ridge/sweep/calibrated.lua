@@ -6,6 +6,7 @@ local blame = require 'ridge.blame'
 local clock = require 'ridge.store.clock'
 local options = require 'ridge.options'
 local store = require 'ridge.store'
+local told = require 'ridge.measure.told'
 
 local M = {}
 
@@ -115,7 +116,7 @@ local MEASURE = {
 local function rows_of(st, lab)
   local facts = lab.facts()
   local device = st:find_device(facts.machine, facts.device)
-  return device and st:ceilings(device) or {}
+  return told.calibration(device and st:ceilings(device) or {})
 end
 
 --- Everything stored about this machine: the newest row of each name and thread count, dated.

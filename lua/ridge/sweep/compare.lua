@@ -14,6 +14,7 @@ local options = require 'ridge.options'
 local pairing = require 'ridge.sweep.pairing'
 local results_of = require 'ridge.store.results'
 local store = require 'ridge.store'
+local verdicts = require 'ridge.sweep.verdicts'
 
 local M = {}
 
@@ -241,7 +242,7 @@ local function compared(a_side, b_side, opt)
     blame.raise(('compare: %s and %s have no point in common'):format(a_side.text, b_side.text),
       'EARG', 'compare')
   end
-  return results, #order + #order_b - 2 * #results
+  return verdicts.verdicts(results), #order + #order_b - 2 * #results
 end
 
 --- Hold the stored results of two databases against each other.
@@ -430,7 +431,7 @@ function M.inside(st, name, given)
     blame.raise(('compare: no measured point of %s with these a has a partner with these b')
       :format(name), 'EARG', 'compare')
   end
-  return found
+  return verdicts.verdicts(found)
 end
 
 return M

@@ -25,6 +25,7 @@ local rows_of = require 'ridge.sweep.rows'
 local rules = require 'ridge.store.rules'
 local run = require 'ridge.sweep.run'
 local sha256 = require 'ridge.store.sha256'
+local shown = require 'ridge.sweep.shown'
 local space = require 'ridge.sweep.space'
 local store = require 'ridge.store'
 
@@ -87,10 +88,6 @@ end
 
 local Sweep = {}
 Sweep.__index = Sweep
-
-function Sweep:__tostring()
-  return ('sweep %s of %d points'):format(self.name, self.plan.n_points)
-end
 
 -- Source -------------------------------------------------------------------------------------
 
@@ -462,7 +459,7 @@ function Stored:sweep(name)
   local ok, found = pcall(require('ridge.store.query').sweep, st, name)
   st:close()
   if not ok then error(found, 0) end
-  return setmetatable({ name = found.name, stored_as = found.name, db = self.path }, {
+  return setmetatable({ name = found.name, stored_as = found.name, db = self.path }, shown.sweeps {
     __parent = Sweep,
     __index = function(_, key)
       if key == 'run' or key == 'ab' or key == 'dry_run' then
@@ -470,8 +467,7 @@ function Stored:sweep(name)
           'ridge.open', key), 'EARG')
       end
       return Sweep[key]
-    end,
-    __tostring = function(sw) return ('stored sweep %s in %s'):format(sw.name, sw.db) end })
+    end })
 end
 
 --- Hold the stored results against those of another sweep, of this database or of another one,
@@ -488,6 +484,7 @@ function Sweep:compare(other)
 end
 
 guard.all(Sweep)
+shown.sweeps(Sweep)
 guard.all(Stored)
 
 return setmetatable(M, { __call = function(_, name) return M.sweep(name) end })

@@ -13,7 +13,9 @@ local color = require 'ridge.plot.color'
 local expression = require 'ridge.store.expression'
 local format = require 'ridge.store.format'
 local query = require 'ridge.store.query'
+local plain = require 'ridge.plain'
 local terminal = require 'ridge.plot.terminal'
+local showing = require 'ridge.show.value'
 
 local M = {}
 
@@ -269,13 +271,15 @@ local function found_of(rows, n)
   return { titles = kept, lines = lines }
 end
 
-function Rows:__tostring()
-  if #self == 0 then return 'no rows' end
-  local text = format.text(found_of(self, SHOWN), 'table'):gsub('\n$', '')
-  if #self > SHOWN then text = ('%s\n... %d rows more'):format(text, #self - SHOWN) end
+local function box(rows)
+  if #rows == 0 then return 'no rows' end
+  local text = format.text(found_of(rows, SHOWN), 'table'):gsub('\n$', '')
+  if #rows > SHOWN then text = ('%s\n... %d rows more'):format(text, #rows - SHOWN) end
   return text
 end
-Rows.__tostring = guard.text(Rows.__tostring)
+
+showing.ways(Rows, { line = function(rows) return plain.count(#rows, 'row') end, box = box,
+  lines = SHOWN + 2 })
 
 local function distinct(rows, name)
   local seen, out = {}, {}

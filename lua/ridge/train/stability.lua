@@ -15,6 +15,7 @@ local optim = require 'ridge.optim'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local Running = require 'ridge.optim.running'
+local shown = require 'ridge.train.shown'
 
 local M = {}
 
@@ -44,7 +45,7 @@ function Stability:init(optimizer, opts)
   self.guard = optim.Guard(self.options.guard)
   Running.of(optimizer)
   self.clip = self.options.clip and optim.Clip(self.options.clip)
-  self.history, self.steps, self.taken, self.scores = {}, 0, 0, 0
+  self.history, self.steps, self.taken, self.scores = shown.steps {}, 0, 0, 0
 end
 
 -- 1 - 0.3 nan - 0.2 inf - 0.1 overflow - 0.1 clipping ratio, at least 0.
@@ -179,7 +180,7 @@ function Stability:load_state(state)
     if before then self.clip:load_state(before) end
     error(err, 0)
   end
-  self.steps, self.taken, self.history = state.steps, state.taken, history
+  self.steps, self.taken, self.history = state.steps, state.taken, shown.steps(history)
   self.optimizer.statistics = nil
   Running.of(self.optimizer) -- of the module as it is now, which was loaded too
   -- a file of an older ridge has the rows alone

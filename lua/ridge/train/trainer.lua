@@ -25,6 +25,7 @@ local ranges = require 'ridge.ranges'
 local ref = require 'ridge.ffi.ref'
 local Running = require 'ridge.optim.running'
 local setup = require 'ridge.train.setup'
+local shown = require 'ridge.train.shown'
 
 local M = {}
 
@@ -47,7 +48,7 @@ function Trainer:init(model, opts)
   local o = setup.options(model, opts)
   self.options, self.model, self.optimizer = o, model, o.optimizer
   self.loss, self.say, self.switched = o.loss, o.say, o.switched
-  self.history, self.epoch, self.best, self.waited = {}, 0, math.huge, 0
+  self.history, self.epoch, self.best, self.waited = shown.history {}, 0, math.huge, 0
   self.curve, self.trained_s, self.metrics = {}, 0, {}
   self.steps_before, self.began_s = 0, 0 -- those of the checkpoint that this goes on from
   self.stability = o.stability and Stability(o.optimizer, o.stability)
@@ -402,7 +403,8 @@ function Trainer:load_state(state, loader)
   end
   self.optimizer:load_state(state.optimizer) -- behind the schedule, which sets rates
   self.epoch, self.best, self.waited = state.epoch, state.best, state.waited
-  self.history, self.metrics = checkpoint.still(state.history), checkpoint.still(state.metrics)
+  self.history = shown.history(checkpoint.still(state.history))
+  self.metrics = checkpoint.still(state.metrics)
   self.curve, self.loaded = {}, true
   self.steps_before, self.trained_s, self.began_s = state.steps, state.seconds, state.seconds
   self.batch.parts = state.parts
@@ -588,6 +590,8 @@ end
 --- Summary and status as text.
 ---@return string
 function Trainer:report() return log.report(self:summary(), self:status()) end
+
+shown.trainers(Trainer)
 
 M.Trainer = Trainer
 

@@ -241,6 +241,18 @@ describe('the prompt', function()
     enter('1', '\n1\n')
   end)
 
+  it('knows help, exit and quit, unless they are variables', function()
+    enter('help', 'ridge%.')
+    enter('quit = 5', '')
+    enter('quit', '5\n')
+    term:send 'exit()\r'
+    assert.equal(0, term:wait())
+    local again = program.prompt(home)
+    again:expect '>> '
+    again:send 'quit\r'
+    assert.equal(0, again:wait())
+  end)
+
   it('ends with the status of os.exit', function()
     term:send 'os.exit(3)\r'
     assert.equal(3, term:wait())

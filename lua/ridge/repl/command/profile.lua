@@ -5,7 +5,7 @@ local columns = require 'ridge.show.columns'
 
 local function prof(session, request)
   local p = require('ridge.profile').profile(function() session:values(request.parsed) end)
-  session.write(tostring(p) .. '\n')
+  session.write(p:text() .. '\n')
 end
 
 --- LuaJIT's words for why a trace was given up, with what it was about filled in.
