@@ -18,6 +18,8 @@ Holds stored results against each other: b against a, unpaired, so whatever the 
 the two is part of the difference. Faster or slower is said only across the same environment (builds
 may differ) and when the machine's own speed stayed within 2 %; else: open, run `ridge ab`.
 
+Where another machine measured b, the ratio is one of machines, with all in which they differ.
+
     ridge compare main.db pr.db --match-all --fail-on 'slower>2%'
 
 With --a and --b the points of one sweep: their ratio is formed in each pass that both have, so what
@@ -61,6 +63,12 @@ local function print_text(results)
     return (found.sweep .. ' ' .. space.label(found.match)):gsub('%s+$', '')
   end, function(found)
     local how = found.design .. ', ' .. found.time
+    if found.machines then
+      local m = found.machines
+      how = ('%s: %s against %s%s'):format(how, plain.line(m.b), plain.line(m.a),
+        #m.differ > 0 and '; ' .. table.concat(m.differ, ', ') .. ' differ too' or '')
+      return found.reason and how .. '; ' .. found.reason or how
+    end
     return found.reason and ('%s; %s: run ridge ab'):format(how, found.reason) or how
   end)
 end

@@ -18,7 +18,12 @@ the sweep. Only rows are drawn, and the picture carries them: `ridge replot` dra
 
     ridge plot map widths -x width -y batch -z fwd.gflops -o map.png
     ridge plot ratio widths --a dtype=f32 --b dtype=bf16 --inline
-    ridge plot slices widths -x width -y fwd --by batch --facet dtype --theme dark]]
+    ridge plot slices widths -x width -y fwd --by batch --facet dtype --theme dark
+
+SWEEP may be several, 'mlp,mlp-2' or 'mlp*': their points are drawn together. machine, cpu, commit,
+host, date and sweep are columns, too.
+
+    ridge plot ratio 'mlp,mlp-2' --a machine=m1a2b3c4 --b machine=m5d6e7f8]]
 
 -- What each option of a kind is called on the command line, beside x, y and z.
 local TEXTS = { 'facet', 'by', 'a', 'b', 'of', 'from', 'to', 'trials', 'label', 'params', 'dtype',
@@ -105,11 +110,12 @@ function M.main(argv)
     if not rest[2] then
       return stored.fail('plot', 'a sweep is missing; ridge sweeps lists them')
     end
-    local sweep = require('ridge.store.query').sweep(st, rest[2])
+    local sweeps = require('ridge.store.query').several(st, rest[2])
+    local sweep = table.remove(sweeps, 1)
     -- a stored name is no path
     local path = opt.o ~= '' and opt.o
       or ('%s-%s.png'):format(sweep.name:gsub('[^%w_.-]', '_'):gsub('^[.]', '_'), rest[1])
-    local figure = require('ridge.sweep.picture').figure(rest[1], st, sweep, given(opt))
+    local figure = require('ridge.sweep.picture').figure(rest[1], st, sweep, given(opt), sweeps)
     if opt.inline then
       figure:show()
     else

@@ -14,6 +14,9 @@ Columns are expressions over parameters, phases (fwd: the median in ns, fwd_lo, 
 and metrics (fwd.gflops is fwd_gflops), by comma; `name := expression` names one. Aggregates: count,
 min, max, sum, mean, median, p1 p5 p10 p25 p75 p90 p95 p99.
 
+machine, cpu, commit, host, date and sweep say where a point comes from. SWEEP may be several,
+'mlp,mlp-2' or 'mlp*'.
+
     ridge query widths 'width, median(fwd)' --where 'batch >= 64' --group width --sort -2
     ridge query --sql 'SELECT width, fwd FROM "widths" WHERE grade <= "B"' --as csv]],
   rest = 'SWEEP [COLUMNS]', most = 2,

@@ -66,12 +66,19 @@ function M.sql(text, opt)
   return store.with(opt.db, 'read', function(st) return rows_of(query.sql(st, text)) end)
 end
 
---- What sweeps a database has: sweep, done, points, running, failed, grades, last.
----@param opt table|nil {db =}
+local SWEEPS = { db = DB,
+  since = { 'string', doc = 'those that ended not before: today, yesterday, 7d, 2026-11-20' },
+  like = { 'string', doc = 'those whose name has this in it, or is like it with * and ?' } }
+
+--- What sweeps a database has: sweep, done, points, running, failed, grades, last; differs (from
+--- the one of its name before it) and note where there are any.
+---@param opt table|nil {db =, since =, like =}
 ---@return table[] rows the newest first
 function M.sweeps(opt)
-  opt = options.check({ db = DB }, opt, 'sweeps')
-  return store.with(opt.db, 'read', function(st) return rows_of(query.sweeps(st)) end)
+  opt = options.check(SWEEPS, opt, 'sweeps')
+  return store.with(opt.db, 'read', function(st)
+    return rows_of(require('ridge.store.sweeps').list(st, opt))
+  end)
 end
 
 --- Take all rows of other databases into one; the same points of the same sweep unite.

@@ -37,7 +37,11 @@ local function differences(was, is)
   return table.concat(out, '; ')
 end
 
-local function changes(row, wanted)
+--- In what two sweeps differ.
+---@param row table recipe_sha, args, space, protocol (JSON), seed
+---@param wanted table likewise, and recipe_name
+---@return string text 'the arguments (lr: 0.1 -> 0.2), the seed (1 -> 2)'; '' where in nothing
+function M.changes(row, wanted)
   local out = {}
   if row.recipe_sha ~= wanted.recipe_sha then
     out[#out + 1] = ('the recipe (%s)'):format(wanted.recipe_name)
@@ -156,7 +160,7 @@ function M.ensure(st, wanted, new)
       if rows[1] then
         blame.raise(('the sweep %q in %s was made with something else; changed: %s. Give --new (in '
           .. 'Lua: run{ new = true }) to start another beside it, or undo the change to go on '
-          .. 'with it'):format(wanted.name, st.path, changes(rows[1], wanted)), 'EARG')
+          .. 'with it'):format(wanted.name, st.path, M.changes(rows[1], wanted)), 'EARG')
       end
     end
     return create(st, wanted, rows[1] and rows[1].generation + 1 or 1), true
@@ -180,7 +184,7 @@ function M.again(st, uuid, wanted)
       end
       blame.raise(('a worker ran the recipe again, and the sweep %q was another one; changed: %s. '
         .. 'A recipe with several workers must declare the same each time'):format(row.name,
-        changes(row, wanted)), 'EARG')
+        M.changes(row, wanted)), 'EARG')
     end
   end
 end

@@ -207,6 +207,8 @@ local function take(db)
       n = db:run('/* merge ' .. name .. ' */ ' .. copying(db, name, key, references)) }
     if key then map(db, name, key, references) end
   end
+  db:run [[/* notes of people */ INSERT OR IGNORE INTO main.meta SELECT key, value FROM src.meta
+    WHERE key GLOB 'note *']]
   db:run(SETTLE)
   db:run(PARTLY)
   db:run(IMPLIED)

@@ -5,11 +5,9 @@
 -- are counted here, because SQLite knows no medians.
 
 local blame = require 'ridge.blame'
-local canonical = require 'ridge.store.canonical'
 local expression = require 'ridge.store.expression'
 local identity = require 'ridge.store.identity'
 local near = require 'ridge.near'
-local queue = require 'ridge.store.queue'
 local schema = require 'ridge.store.schema'
 
 local M = {}
@@ -140,10 +138,63 @@ function M.sweep(st, name)
   return sweep
 end
 
+--- Is a name like a pattern?
+---@param name string
+---@param like string|nil a part of it in any case, or all of it with * and ?; nil: any name is
+---@return boolean
+function M.matches(name, like)
+  if not like then return true end
+  local pattern = like:lower():gsub('[%^%$%(%)%%%.%[%]%+%-]', '%%%0')
+  if not like:find '[*?]' then return name:lower():find(pattern) ~= nil end
+  return name:lower():find('^' .. pattern:gsub('%*', '.*'):gsub('%?', '.') .. '$') ~= nil
+end
+
+--- Several sweeps by name: 'mlp', 'mlp,mlp-2', 'mlp*'; raises EARG where one is not there.
+---@param st table
+---@param text string
+---@return table[] sweeps each id, name; no one twice
+function M.several(st, text)
+  local list, seen = {}, {}
+  local function add(sweep)
+    if not seen[sweep.id] then list[#list + 1], seen[sweep.id] = sweep, true end
+  end
+  for part in text:gmatch '[^,]+' do
+    local name, n = part:match '^%s*(.-)%s*$', #list
+    if name:find '[*?]' then
+      for _, row in ipairs(st.db:look [[/* sweeps by name */ SELECT id, name FROM main.sweep
+          ORDER BY id]]) do
+        if M.matches(row.name, name) then add(row) end
+      end
+      if #list == n then
+        blame.raise(('no sweep of %s is like %s'):format(st.path, name), 'EARG')
+      end
+    else
+      add(M.sweep(st, name))
+    end
+  end
+  if #list == 0 then return { M.sweep(st, text) } end
+  return list
+end
+
 local function set_of(list)
   local set = {}
   for _, name in ipairs(list) do set[name] = true end
   return set
+end
+
+-- A sweep's view as SQL; what only others of the same question have is NULL in it.
+local function source_of(sweep, needed, where)
+  local name, missing, seen = ('temp."%s"'):format((sweep.name:gsub('"', '""'))), {}, {}
+  local function look(column)
+    if not sweep.known[column] and not seen[column] then
+      seen[column] = true
+      missing[#missing + 1] = (', NULL AS "%s"'):format(column)
+    end
+  end
+  for _, column in ipairs(needed) do look(column) end
+  if where then expression.names(where, look) end
+  if #missing == 0 then return name end
+  return ('(SELECT *%s FROM %s)'):format(table.concat(missing), name)
 end
 
 local function fetch(st, sweep, needed, where)
@@ -153,13 +204,13 @@ local function fetch(st, sweep, needed, where)
     local text, bound = expression.sql(where)
     sql, values = sql .. ' AND ' .. text, bound
   end
-  return st.db:look(('/* query */ SELECT %s FROM temp."%s" WHERE %s'):format(
-    #columns > 0 and table.concat(columns, ', ') or '1', (sweep.name:gsub('"', '""')), sql),
+  return st.db:look(('/* query */ SELECT %s FROM %s WHERE %s'):format(
+    #columns > 0 and table.concat(columns, ', ') or '1', source_of(sweep, needed, where), sql),
     'point', unpack(values))
 end
 
 -- What the columns that are computed with hold: name to 'text' or 'a number'.
-local function kinds_of(st, sweep, trees)
+local function kinds_of(st, sweeps, trees)
   local names, seen, kinds = {}, {}, {}
   for _, tree in ipairs(trees) do
     expression.names(tree, function(name)
@@ -175,20 +226,24 @@ local function kinds_of(st, sweep, trees)
     local is = ([[max(typeof("%s") ]]):format(name)
     parts[i] = ([[%s = 'text') AS t%d, %s IN ('integer', 'real')) AS n%d]]):format(is, i, is, i)
   end
-  local row = st.db:look(('/* kinds */ SELECT %s FROM temp."%s" WHERE role = ?'):format(
-    table.concat(parts, ', '), (sweep.name:gsub('"', '""'))), 'point')[1]
+  local is = {}
+  for _, sweep in ipairs(sweeps) do
+    local row = st.db:look(('/* kinds */ SELECT %s FROM %s WHERE role = ?'):format(
+      table.concat(parts, ', '), source_of(sweep, names)), 'point')[1]
+    for key, value in pairs(row) do is[key] = is[key] or value == 1 end
+  end
   for i, name in ipairs(names) do
-    kinds[name] = expression.kind { string = row['t' .. i] == 1, number = row['n' .. i] == 1 }
+    kinds[name] = expression.kind { string = is['t' .. i] or false, number = is['n' .. i] or false }
   end
   return kinds
 end
 
-local function check_kinds(st, sweep, columns, where)
+local function check_kinds(st, sweeps, columns, where)
   local trees = { where }
   for _, column in ipairs(columns) do
     if column.tree and column.tree.kind ~= 'name' then trees[#trees + 1] = column.tree end
   end
-  local kinds = kinds_of(st, sweep, trees)
+  local kinds = kinds_of(st, sweeps, trees)
   for _, tree in ipairs(trees) do expression.check_kinds(tree, kinds, tree == where) end
 end
 
@@ -346,8 +401,10 @@ local SMALL = { '_lo$', '_hi$', '_min$', '_p25$', '_p75$', '_p95$', '_p99$', '_m
 local TIMES = set_of { '_lo', '_hi', '_min', '_p25', '_p75', '_p95', '_p99', '_max', '_mean', '_sd',
   '_mad', '_first', '_quiet', '_quiet_lo', '_quiet_hi', '_cold', '_cold_lo', '_cold_hi' }
 
-local function usual(list)
+-- origin: a set of columns that say where and when
+local function usual(list, origin)
   local fixed, known, out = set_of(schema.FIXED), set_of(list), {}
+  for name in pairs(origin) do fixed[name] = true end
   for _, name in ipairs(list) do
     local small = fixed[name]
     for _, pattern in ipairs(SMALL) do
@@ -377,18 +434,24 @@ end
 --- Ask a sweep.
 -- >> query.ask(st, 'widths', { columns = 'width, median(fwd)', group = 'width', sort = '-2' })
 ---@param st table an open store
----@param name string the sweep
+---@param name string the sweep, or several: 'mlp,mlp-2', 'mlp*'
 ---@param opt table columns (text: expressions by comma, `name := expression`), where (text), group
 ---  (names by comma), sort ('2', '-fwd'), limit
 ---@return table found titles (list), units ('ns' where a column is a time), lines (list of lists;
 ---  what is absent is nil)
 function M.ask(st, name, opt)
-  local sweep = M.sweep(st, name)
-  schema.views(st.db)
-  local all = M.columns(st, sweep.name)
-  local known = set_of(all)
+  local sweeps, origins = M.several(st, name), schema.views(st.db)
+  local all, known, origin = {}, {}, {}
+  for _, sweep in ipairs(sweeps) do
+    local list = M.columns(st, sweep.name)
+    sweep.known = set_of(list)
+    for _, column in ipairs(list) do
+      if not known[column] then all[#all + 1], known[column] = column, true end
+    end
+    for column in pairs(origins[sweep.name]) do origin[column] = true end
+  end
   local columns, by, has_aggregate = {}, {}, false
-  for i, text in ipairs(opt.columns and split(opt.columns) or usual(all)) do
+  for i, text in ipairs(opt.columns and split(opt.columns) or usual(all, origin)) do
     columns[i] = column_of(text)
     for k = 1, i - 1 do
       if columns[k].title == columns[i].title then
@@ -401,9 +464,13 @@ function M.ask(st, name, opt)
     by[#by + 1] = (text:gsub('%.', '_'))
   end
   local where = opt.where and expression.parse(opt.where)
-  local needed = needed_of(columns, by, where, known, 'the sweep ' .. sweep.name)
-  check_kinds(st, sweep, columns, where)
-  local rows = fetch(st, sweep, needed, where)
+  local needed = needed_of(columns, by, where, known, #sweeps > 1 and 'the sweeps ' .. name
+    or 'the sweep ' .. sweeps[1].name)
+  check_kinds(st, sweeps, columns, where)
+  local rows = fetch(st, sweeps[1], needed, where)
+  for i = 2, #sweeps do
+    for _, row in ipairs(fetch(st, sweeps[i], needed, where)) do rows[#rows + 1] = row end
+  end
   local found = { titles = {}, units = {} }
   for i, column in ipairs(columns) do
     found.titles[i], found.units[i] = column.title, is_time(column, known) and 'ns' or nil
@@ -433,9 +500,13 @@ end
 ---@param name string the sweep
 ---@return table found titles, units ('ns' where a column is a time), lines
 function M.all(st, name)
-  local sweep = M.sweep(st, name)
-  local found = M.sql(st, ('/* all rows */ SELECT * FROM "%s" ORDER BY trial'):format(
-    (sweep.name:gsub('"', '""'))))
+  local sweep, columns = M.sweep(st, name), {}
+  local origin = schema.views(st.db)[sweep.name]
+  for _, column in ipairs(M.columns(st, sweep.name)) do
+    if not origin[column] then columns[#columns + 1] = '"' .. column:gsub('"', '""') .. '"' end
+  end
+  local found = M.sql(st, ('/* all rows */ SELECT %s FROM "%s" ORDER BY trial'):format(
+    table.concat(columns, ', '), (sweep.name:gsub('"', '""'))))
   local known = set_of(found.titles)
   found.units = {}
   for i, title in ipairs(found.titles) do
@@ -457,87 +528,6 @@ function M.sql(st, sql)
     local line = {}
     for i, title in ipairs(titles) do line[i] = row[title] end
     found.lines[r] = line
-  end
-  return found
-end
-
--- -- Sweeps ---------------------------------------------------------------------------------------
-
-local DONE = { ok = true, infeasible = true, implied = true }
-
-local function counted(rows, names)
-  local parts = {}
-  for _, name in ipairs(names) do
-    if rows[name] and rows[name] > 0 then parts[#parts + 1] = ('%d %s'):format(rows[name], name) end
-  end
-  return table.concat(parts, ', ')
-end
-
-local function by_key(st, sql, id)
-  local out = {}
-  for _, row in ipairs(st.db:look(sql, id)) do out[row.k] = row.n end
-  return out
-end
-
-local STATES = [[/* states */ SELECT state AS k, count(*) AS n FROM trial
-  WHERE sweep_id = ? AND role = 'point' GROUP BY 1]]
-local GRADES = [[/* grades */ SELECT a.grade AS k, count(*) AS n FROM trial t
-  JOIN attempt a ON a.id = t.best_attempt
-  WHERE t.sweep_id = ? AND t.role = 'point' AND a.grade IS NOT NULL GROUP BY 1]]
-local LAST = [[/* last activity */ SELECT max(coalesce(a.ended, a.began)) FROM attempt a
-  JOIN trial t ON t.id = a.trial_id WHERE t.sweep_id = ?]]
-
--- Points that ended last, and the time from the first beginning to the last end of them.
-local RATE = [[/* rate */ SELECT count(*) AS n, max(ended) - min(began) AS us FROM (
-  SELECT a.began, a.ended FROM attempt a JOIN trial t ON t.id = a.trial_id
-  WHERE t.sweep_id = ? AND a.ended IS NOT NULL ORDER BY a.ended DESC LIMIT 64)]]
-
--- Seconds that a sweep under way still needs, at the rate of its last points; '' when none is.
-local function left(st, sweep, states)
-  if (states.running or 0) == 0 then return '' end
-  local protocol = st.db:value([[/* protocol of a sweep */ SELECT p.json FROM sweep s
-    JOIN protocol p ON p.id = s.protocol_id WHERE s.id = ?]], sweep.id)
-  local work = queue.work(st, sweep.id, protocol and canonical.decode(protocol).passes or 1)
-  local rest = math.max(work.total - work.done, states.running)
-  local rate = st.db:query(RATE, sweep.id)[1]
-  if rate.n == 0 or (rate.us or 0) <= 0 then return '' end
-  local s = math.ceil(rest * rate.us / 1e6 / rate.n)
-  return ('%d:%02d:%02d'):format(s / 3600, s / 60 % 60, s % 60)
-end
-
---- How far a sweep is.
----@param st table
----@param sweep table id
----@return table far done, points, running, left ('h:mm:ss' at the rate of its last 64 points, ''
----  when none runs), failed and grades (texts, '' without any), last (a date, nil without one)
-function M.how_far(st, sweep)
-  local states, all, done = by_key(st, STATES, sweep.id), 0, 0
-  for state, n in pairs(states) do
-    all = all + n
-    if DONE[state] then done = done + n end
-  end
-  local last = st.db:value(LAST, sweep.id)
-  return { done = done, points = all, running = states.running or 0,
-    left = left(st, sweep, states),
-    failed = counted(states, { 'oom', 'timeout', 'error', 'crashed', 'cancelled' }),
-    grades = counted(by_key(st, GRADES, sweep.id), { 'A', 'B', 'C', 'D' }),
-    last = last and os.date('%Y-%m-%d %H:%M', last / 1e6) or nil }
-end
-
---- The sweeps of an open database, the newest first, and how far each is: points done and running,
---- the time that is left at the rate of its last 64 points, failures by cause, grades, and by which
---- version of the measuring protocol.
----@param st table
----@return table found titles, lines
-function M.sweeps(st)
-  local found = { lines = {}, titles = { 'sweep', 'done', 'points', 'running', 'left', 'failed',
-    'grades', 'last', 'protocol' } }
-  for i, sweep in ipairs(st.db:query [[/* sweeps */ SELECT s.id, s.name,
-      p.version AS protocol FROM main.sweep s JOIN main.protocol p ON p.id = s.protocol_id
-      ORDER BY s.id DESC]]) do
-    local far = M.how_far(st, sweep)
-    found.lines[i] = { sweep.name, far.done, far.points, far.running, far.left, far.failed,
-      far.grades, far.last, sweep.protocol }
   end
   return found
 end

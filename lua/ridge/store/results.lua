@@ -99,7 +99,17 @@ function M.rows(st, sweep_id, role)
   return st.db:snapshot(function() return read(st.db, st.db.look, sweep_id, role or 'point') end)
 end
 
---- The same to the end, as a run needs them that was asked to stop.
+--- Where and when each trial of a sweep was measured.
+---@param st table
+---@param sweep_id integer
+---@return table origins by the number of the trial: machine, cpu, commit, host, date, sweep
+function M.origins(st, sweep_id)
+  local out = {}
+  for _, row in ipairs(st.db:look(schema.ORIGINS, sweep_id)) do out[row.trial] = row end
+  return out
+end
+
+--- Rows to the end, as a run needs them that was asked to stop.
 ---@param st table
 ---@param sweep_id integer
 ---@param role string|nil 'point' (default) or 'anchor'

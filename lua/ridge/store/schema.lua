@@ -290,6 +290,29 @@ M.PARTNER = [[(SELECT o.id FROM main.config f JOIN main.trial o ON o.config_id =
 M.FIXED = { 'trial', 'role', 'rep', 'state', 'grade', 'flags', 'reason', 'tries', 'began',
   'reused', 'implied_by', 'passes', 'partner' }
 
+-- Where and when the best attempt a of a trial was measured, as SQL; a sweep's own columns of such
+-- a name hide these.  A machine is called by its fingerprint, an m so that it is no number.
+local OF_ENV = "(SELECT %s FROM main.env e JOIN main.%s o ON o.id = e.%s_id WHERE e.id = a.env_id)"
+local ORIGIN = {
+  { 'machine', OF_ENV:format("'m' || lower(substr(hex(o.fp), 1, 7))", 'machine', 'machine') },
+  { 'cpu', OF_ENV:format('o.cpu', 'machine', 'machine') },
+  { 'commit', OF_ENV:format('substr(o.git, 1, 12)', 'build', 'build') },
+  { 'host', OF_ENV:format('o.hostname', 'machine', 'machine') },
+  { 'date', "strftime('%Y-%m-%d', a.began / 1000000, 'unixepoch')" },
+}
+
+--- Names of the columns that say where, when and in what sweep a point was measured.
+M.ORIGIN = { 'machine', 'cpu', 'commit', 'host', 'date', 'sweep' }
+
+--- Where the points of a sweep were measured: a row a trial, with those columns.
+M.ORIGINS = '/* origins */ SELECT t.id AS trial'
+for _, column in ipairs(ORIGIN) do
+  M.ORIGINS = ('%s, %s AS "%s"'):format(M.ORIGINS, column[2], column[1])
+end
+M.ORIGINS = M.ORIGINS .. [[, s.name AS sweep FROM main.trial t
+  JOIN main.sweep s ON s.id = t.sweep_id
+  LEFT JOIN main.attempt a ON a.id = t.best_attempt WHERE t.sweep_id = ?]]
+
 --- What a timing adds to a row for a phase `fwd`: `fwd` (the median), `fwd_lo`, `fwd_p95` ...
 M.PHASE_COLUMNS = {
   { '', 'med' }, { '_lo', 'ci_lo' }, { '_hi', 'ci_hi' }, { '_min', 'min' }, { '_p25', 'p25' },
@@ -359,8 +382,10 @@ local METRICS = [[/* names of metrics */ SELECT DISTINCT m.name AS name FROM tri
 ---@param db table
 ---@param id integer sweep id
 ---@param name string sweep name
+---@param kept boolean|nil as part of the file, not of this connection
 ---@return string sql
-function M.wide_view(db, id, name)
+---@return table origin a set: which of M.ORIGIN are columns of it
+function M.wide_view(db, id, name, kept)
   local columns = { 't.id AS trial', 't.role', 't.rep', M.STATE .. ' AS state', 'a.grade',
     'a.flags', 'a.message AS reason', 't.tries', 'a.began', 't.reused', 't.implied_by',
     't.passes', M.PARTNER .. ' AS partner' }
@@ -371,6 +396,7 @@ function M.wide_view(db, id, name)
     if taken[column:lower()] then return end
     taken[column:lower()] = true
     columns[#columns + 1] = expression .. ' AS ' .. quoted(column)
+    return true
   end
   for _, param in ipairs(names(db, PARAMS, id)) do
     add(('json_extract(c.params, %s)'):format(literal('$.' .. canonical.encode(param))), param)
@@ -394,22 +420,33 @@ function M.wide_view(db, id, name)
     add(('(SELECT value FROM main.metric WHERE attempt_id = a.id AND name = %s)')
       :format(literal(metric)), metric)
   end
-  return ([[CREATE TEMP VIEW %s AS SELECT %s FROM main.trial t
+  local origin = {}
+  for _, column in ipairs(ORIGIN) do origin[column[1]] = add(column[2], column[1]) end
+  origin.sweep = add(literal(name), 'sweep')
+  local sql = ([[CREATE %s %s AS SELECT %s FROM main.trial t
     JOIN main.config c ON c.id = t.config_id
     LEFT JOIN main.attempt a ON a.id = t.best_attempt %s WHERE t.sweep_id = %d]])
-    :format(quoted(name), table.concat(columns, ', '), table.concat(joins, ' '), id)
+    :format(kept and 'VIEW' or 'TEMP VIEW', quoted(name), table.concat(columns, ', '),
+    table.concat(joins, ' '), id)
+  -- a view of a file names no database: the file may be attached by any name
+  return kept and sql:gsub('main%.(%l+ )', '%1') or sql, origin
 end
 
 --- Make a TEMP view for each sweep: `SELECT k, rank, fwd FROM "landscape"`.
 -- The views belong to this connection; call again to see phases that came later.
 ---@param db table
+---@return table origins set of origin columns by the name of the sweep
 function M.views(db)
   for _, row in ipairs(db:query '/* temp views */ SELECT name FROM temp.sqlite_schema') do
     db:exec('DROP VIEW temp.' .. quoted(row.name), 'drop view')
   end
+  local origins = {}
   for _, sweep in ipairs(db:query '/* list sweeps */ SELECT id, name FROM main.sweep') do
-    db:exec(M.wide_view(db, sweep.id, sweep.name), 'view of ' .. sweep.name)
+    local sql, origin = M.wide_view(db, sweep.id, sweep.name)
+    db:exec(sql, 'view of ' .. sweep.name)
+    origins[sweep.name] = origin
   end
+  return origins
 end
 
 return M

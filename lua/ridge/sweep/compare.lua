@@ -5,7 +5,8 @@
 -- The two were measured at different times, so whatever the machine did between them is part of the
 -- difference.  Faster or slower is said only across the same environment (without the build: that
 -- is what is compared) and when work that never changes took the same time on both days; else the
--- answer is open, and `ridge ab` is how to know.
+-- answer is open, and `ridge ab` is how to know.  Of two machines the ratio is one of machines,
+-- with all that differs between them: nobody can time them side by side.
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
@@ -41,7 +42,8 @@ local TIMINGS = [[/* timings to compare */
   SELECT s.base AS sweep, hex(a.uuid) AS attempt, c.params, g.phase, g.cache, g.med, g.ci_lo,
     g.ci_hi, g.quiet, g.quiet_lo, g.quiet_hi, g.grade, g.sentinel,
     e.governor, e.turbo, e.smt, e.aslr, e.thp, e.cpuset, e.cpu_quota, e.vars,
-    hex(m.fp) AS machine, d.uuid AS device, d.id AS device_id, b.git, b.ridge,
+    hex(m.fp) AS machine, CASE d.kind WHEN 'cpu' THEN m.cpu ELSE d.name END AS processor,
+    d.uuid AS device, d.id AS device_id, b.git, b.ridge,
     p.version
   FROM main.trial t JOIN main.sweep s ON s.id = t.sweep_id JOIN main.protocol p
     ON p.id = s.protocol_id JOIN main.config c ON c.id = t.config_id
@@ -173,6 +175,9 @@ local function other_speed(a, b)
   end
 end
 
+-- Of another machine, or of another device of one, all of its state is part of what is compared.
+local function is_elsewhere(a, b) return a.machine ~= b.machine or a.device ~= b.device end
+
 local function reason_of(a, b)
   -- a file against itself is asked whether it is equal; a sweep may have taken points of the other
   if a.only and b.only and a.attempt == b.attempt then
@@ -183,7 +188,7 @@ local function reason_of(a, b)
       :format(a.version, b.version)
   end
   if a.unseen or b.unseen then return 'the fast state was not seen in three passes' end
-  local why = other_environment(a, b) or other_speed(a, b)
+  local why = not is_elsewhere(a, b) and (other_environment(a, b) or other_speed(a, b))
   if why then return why end
   for _, row in ipairs { a, b } do
     if row.grade == 'D' then return 'grade D: it was disturbed' end
@@ -209,8 +214,19 @@ local function judge(a, b, margin, time)
       reason = 'the intervals are too wide'
     end
   end
-  return { verdict = verdict, ratio = ratio, ci_lo = lo, ci_hi = hi, design = 'unpaired',
-           time = time,
+  local machines
+  if is_elsewhere(a, b) then
+    local other = {}
+    for _, name in ipairs(ENV) do
+      if name ~= 'machine' and name ~= 'device' and a[name] ~= b[name] then
+        other[#other + 1] = name == 'vars' and 'threads or variables' or name
+      end
+    end
+    if (a.git or a.ridge) ~= (b.git or b.ridge) then other[#other + 1] = 'builds' end
+    machines = { a = a.processor, b = b.processor, differ = canonical.list(other) }
+  end
+  return { verdict = verdict, ratio = ratio, ci_lo = lo, ci_hi = hi,
+           design = machines and 'of machines' or 'unpaired', machines = machines, time = time,
            sweep = a.sweep, phase = a.phase, cache = a.cache, match = a.match, a = a.params,
            b = b.params, a_ns = a.med, b_ns = b.med, a_build = a.git or a.ridge,
            b_build = b.git or b.ridge, reason = reason }
@@ -254,8 +270,9 @@ end
 ---@param given table|nil  sweep, match (parameters a pair agrees in; all when left out), margin,
 ---  time ('med', or 'quiet': the fast state of the machine)
 ---@return table[] results  each verdict of b ('faster', 'slower', 'equal', 'open'), ratio, ci_lo,
----  ci_hi, design 'unpaired', time, reason (when open), sweep, phase, cache, match, a, b
----  (parameters), a_ns, b_ns, a_build, b_build
+---  ci_hi, design 'unpaired', or 'of machines' with machines (a, b: their names; differ: what else
+---  is not the same) where another one measured b, time, reason (when open), sweep, phase, cache,
+---  match, a, b (parameters), a_ns, b_ns, a_build, b_build
 ---@return integer alone    timings that only one of them has
 function M.databases(path_a, path_b, given)
   local opt = options.check(SPEC, given, 'compare')

@@ -10,6 +10,7 @@ local pairing = require 'ridge.sweep.pairing'
 local plot = require 'ridge.plot'
 local results = require 'ridge.store.results'
 local roof = require 'ridge.measure.roof'
+local schema = require 'ridge.store.schema'
 
 local M = {}
 
@@ -160,22 +161,24 @@ function GATHER.roofline(rows, opt, from)
 end
 
 -- Pairs that stood side by side in every pass are compared by the ratios of their passes.
-function GATHER.ratio(rows, opt)
+function GATHER.ratio(rows, opt, from)
   -- the picture says what is missing; the fast state has no ratios within passes
   if not (opt.a and opt.b) or opt.time == 'quiet' then return rows end
   local left, other_of = require('ridge.plot.ratio').pairs(rows, opt)
   for _, row in ipairs(left) do
     local other = other_of(row)
-    if other then pairing.join(row, other, opt.z) end
+    if other and from.alike(row, other) then pairing.join(row, other, opt.z) end
   end
   return rows
 end
 
 -- Likewise the best of each place with the others there.
-function GATHER.winner(rows, opt)
+function GATHER.winner(rows, opt, from)
   if not opt.of or opt.time == 'quiet' then return rows end
   for _, place in ipairs(require('ridge.plot.winner').places(rows, opt)) do
-    for i = 2, #place do pairing.join(place[i], place[1], opt.z) end
+    for i = 2, #place do
+      if from.alike(place[i], place[1]) then pairing.join(place[i], place[1], opt.z) end
+    end
   end
   return rows
 end
@@ -379,20 +382,62 @@ local function only_known(kind, opt)
   return out
 end
 
---- A picture of a stored sweep.
+-- Is a column that says where and when named by any option?
+local function asks_origin(given)
+  for _, text in pairs(given or {}) do
+    for word in (type(text) == 'string' and text or ''):gmatch '[%a_][%w_]*' do
+      for _, name in ipairs(schema.ORIGIN) do
+        if word == name then return true end
+      end
+    end
+  end
+  return false
+end
+
+-- The rows of sweeps, with where they were measured if that is asked for, or they are of several;
+-- and whether two of them went through the same passes, on one machine.
+local function rows_of(st, sweeps, given)
+  local rows, params, seen, place = {}, {}, {}, {}
+  local wanted = #sweeps > 1 or asks_origin(given)
+  for _, sweep in ipairs(sweeps) do
+    local origins = wanted and results.origins(st, sweep.id) or {}
+    for _, name in ipairs(results.params(st, sweep.id)) do
+      if not seen[name] then seen[name], params[#params + 1] = true, name end
+    end
+    for _, row in ipairs(results.rows(st, sweep.id)) do
+      local origin = origins[row.trial]
+      if origin then place[row] = ('%s %s'):format(origin.sweep, tostring(origin.machine)) end
+      for _, name in ipairs(origin and schema.ORIGIN or {}) do
+        if row[name] == nil then row[name] = origin[name] end
+      end
+      rows[#rows + 1] = row
+    end
+  end
+  return rows, params, function(a, b) return place[a] == place[b] end
+end
+
+--- A picture of a stored sweep, or of the points of several together.
 ---@param kind string
 ---@param st table store
 ---@param sweep table id, name
 ---@param given table|nil options of the kind; what is left out is found in the sweep
+---@param others table[]|nil sweeps whose points are drawn, too
 ---@return table figure
-function M.figure(kind, st, sweep, given)
+function M.figure(kind, st, sweep, given, others)
   kinds.find(kind)
   local opt, device = about(st, sweep)
   for name, value in pairs(given or {}) do
     opt[name] = type(value) == 'string' and #name == 1 and value:gsub('%.', '_') or value
   end
   opt.given_y, opt.given_facet = given and given.y, given and given.facet
-  local rows, params = results.rows(st, sweep.id), results.params(st, sweep.id)
+  local sweeps = { sweep, unpack(others or {}) }
+  local rows, params, alike = rows_of(st, sweeps, given)
+  if #sweeps > 1 then
+    local names = {}
+    for i, each in ipairs(sweeps) do names[i] = each.name end
+    opt.sweep = table.concat(names, ', ')
+    opt.device, opt.commit, opt.date = nil, nil, nil -- of the first one only
+  end
   fill(kind, opt, rows, params, st, sweep)
   whole_lines(kind, opt, rows, params)
   local z, directions = MAPS[kind] and opt.z or opt.y, results.directions(st, sweep.id)
@@ -403,7 +448,8 @@ function M.figure(kind, st, sweep, given)
   opt.better = opt.better or better(z)
   opt.better_x, opt.better_y = opt.better_x or better(opt.x), opt.better_y or better(opt.y)
   local gather = GATHER[kind]
-  if gather then rows = gather(rows, opt, { st = st, sweep = sweep, device = device }) end
+  if gather then rows = gather(rows, opt, { st = st, sweep = sweep, device = device,
+    alike = alike }) end
   return plot.draw(kind, rows, only_known(kind, opt))
 end
 

@@ -46,11 +46,11 @@ end
 local function stored(sw)
   local store = require 'ridge.store'
   local ok, found = pcall(store.with, sw.db, 'read', function(st)
-    local query = require 'ridge.store.query'
-    local sweep = query.sweep(st, sw.stored_as or sw.name)
+    local sweep = require('ridge.store.query').sweep(st, sw.stored_as or sw.name)
+    local far = require('ridge.store.sweeps').how_far(st, sweep)
     local row = st.db:row('/* space of a sweep */ SELECT space FROM main.sweep WHERE id = ?',
       sweep.id)
-    return { far = query.how_far(st, sweep), space = row.space, name = sweep.name }
+    return { far = far, space = row.space, name = sweep.name }
   end)
   return ok and found or nil, not ok and found or nil
 end

@@ -54,6 +54,15 @@ sweeps --db FOLDER/nothing.db
 sweeps --as yaml
 sweeps widths
 sweeps --db FOLDER/none.db
+sweeps --like 'w*s'
+sweeps --like OL --since 2026-01-01
+sweeps --since 2026-01-03
+sweeps --since soon
+note old
+note
+note zork 'x'
+note old ' '
+note old --as json
 ]]
 
 GROUPS.best = [[
@@ -372,8 +381,8 @@ options --help
 
 -- The help of every command; a command that is new stands in none of them, and fails below.
 local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'best', 'calibrate', 'check',
-  'choices', 'compare', 'completion', 'db', 'doctor', 'export', 'help', 'list', 'merge', 'onnx',
-  'peek', 'plot', 'profile', 'query', 'replay', 'replot', 'retry', 'run', 'show', 'smaller',
+  'choices', 'compare', 'completion', 'db', 'doctor', 'export', 'help', 'list', 'merge', 'note',
+  'onnx', 'peek', 'plot', 'profile', 'query', 'replay', 'replot', 'retry', 'run', 'show', 'smaller',
   'sweep', 'sweeps', 'top', 'trust', 'watch' }
 
 local lines = { '--help', '-h', 'help' }

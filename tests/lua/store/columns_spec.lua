@@ -101,7 +101,7 @@ describe('a sweep under way', function()
     db:exec(sql)
     db:close()
     local st = store.open(path, 'read')
-    local found = query.sweeps(st)
+    local found = require('ridge.store.sweeps').list(st)
     st:close()
     for _, line in ipairs(found.lines) do if line[1] == 'half' then return line end end
   end
