@@ -6,8 +6,8 @@ local plain = require 'ridge.plain'
 
 local M = {}
 
-M.summary = 'look after a database: ridge db info|check|backup|migrate'
-M.usage = 'ridge db info|check|backup|migrate [FILE] [--db FILE]'
+M.summary = 'look after a database: ridge db info|check|backup|migrate|publish'
+M.usage = 'ridge db info|check|backup|migrate|publish [FILE] [--db FILE]'
 
 local SPEC = {
   about = [[
@@ -16,20 +16,27 @@ check     SQLite's integrity check and ours; status 1 when something is wrong
 backup    a consistent copy into FILE, while others go on measuring
 migrate   bring a file of an older ridge up to this one; a copy of it stays beside it
 
-FILE is the copy that backup makes, and the database for the others, as --db is.
+publish   a copy in FILE for others: each sweep is a view of its name there, for sqlite3, pandas or
+          Datasette; what it gives away is said
+
+FILE is the copy that backup or publish makes, and the database for the others, as --db is.
 
     ridge db check laptop.db
-    ridge db backup copy.db]],
-  rest = 'info|check|backup|migrate [FILE]', most = 2,
+    ridge db backup copy.db
+    ridge db publish share.db --anonymous]],
+  rest = 'info|check|backup|migrate|publish [FILE]', most = 2,
+  { 'anonymous', false, 'publish: without host names, paths, recipes, command lines, notes' },
   stored.DB,
 }
+
+local WHAT = { 'info', 'check', 'backup', 'migrate', 'publish' }
 
 local TABLES = { 'sweep', 'trial', 'attempt', 'timing', 'samples', 'metric', 'curve', 'comparison',
   'machine', 'build', 'env', 'ceiling', 'choice' }
 
 -- The database: FILE where it is not the copy, or what --db says; not both.
 local function path_of(opt, what, file)
-  if what ~= 'backup' and file then
+  if what ~= 'backup' and what ~= 'publish' and file then
     if opt.db ~= '' then
       require('ridge.blame').raise(('%s: %s and --db are two databases'):format(what, file), 'EARG')
     end
@@ -100,6 +107,42 @@ local function backup(st, to)
   plain.print(('%s: copied to %s\n'):format(st.path, to))
 end
 
+-- A few of a list by name, and how many more.
+local function few(list)
+  local most = 5
+  local text = table.concat(list, ', ', 1, math.min(most, #list))
+  return #list > most and ('%s and %d more'):format(text, #list - most) or text
+end
+
+local function publish(st, to, anonymous)
+  local found = require('ridge.store.publish').write(st, to, anonymous)
+  plain.print(('%s: %s, %s; each sweep is a view: %s\n'):format(to,
+    plain.count(#found.sweeps, 'sweep'), plain.count(found.points, 'point'), few(found.sweeps)))
+  local parts = { 'names of sweeps and parameters and their values, dates, commits, kernels' }
+  if #found.processors > 0 then parts[#parts + 1] = 'processors: ' .. few(found.processors) end
+  if #found.hosts > 0 then parts[#parts + 1] = 'host names: ' .. few(found.hosts) end
+  if found.recipes > 0 then
+    parts[#parts + 1] = ('the source of %s, %d bytes'):format(plain.count(found.recipes, 'recipe'),
+      found.recipe_bytes)
+  end
+  if found.commands > 0 then
+    parts[#parts + 1] = plain.count(found.commands, 'command line')
+  end
+  if found.printed > 0 then
+    parts[#parts + 1] = ('what %s printed'):format(plain.count(found.printed, 'failed point'))
+  end
+  if found.notes > 0 then parts[#parts + 1] = plain.count(found.notes, 'note') end
+  plain.print('it gives away ', table.concat(parts, '; '), '\n')
+  if anonymous then
+    plain.print(('taken out: host names, recipes, command lines, what points printed, notes, %s\n')
+      :format(plain.count(found.paths, 'path')))
+    if #found.still > 0 then
+      plain.note(('the host name %s is in it still, in a name or text that somebody gave\n'):format(
+        few(found.still)))
+    end
+  end
+end
+
 local function migrate(path)
   require('ridge.store.place').header(path) -- it must be there: writing would make one
   with(path, 'write', function(st)
@@ -118,15 +161,20 @@ function M.main(argv)
       with(path, 'read', info)
     elseif what == 'check' then
       return with(path, 'read', check)
+    elseif opt.anonymous and what ~= 'publish' then
+      return stored.fail('db', '--anonymous is for publish')
     elseif what == 'backup' then
       if not rest[2] then return stored.fail('db', 'backup: the name of the copy is missing') end
       with(path, 'read', function(st) backup(st, rest[2]) end)
+    elseif what == 'publish' then
+      if not rest[2] then return stored.fail('db', 'publish: the name of the copy is missing') end
+      with(path, 'read', function(st) publish(st, rest[2], opt.anonymous) end)
     elseif what == 'migrate' then
       migrate(path)
     else
-      return stored.fail('db', what and ("'%s' is none of info, check, backup, migrate%s"):format(
-        what, require('ridge.near').hint(what, { 'info', 'check', 'backup', 'migrate' }))
-        or 'info, check, backup or migrate is missing')
+      return stored.fail('db', what and ("'%s' is none of %s%s"):format(what,
+        table.concat(WHAT, ', '), require('ridge.near').hint(what, WHAT))
+        or 'info, check, backup, migrate or publish is missing')
     end
   end)
 end

@@ -386,9 +386,11 @@ local METRICS = [[/* names of metrics */ SELECT DISTINCT m.name AS name FROM tri
 ---@return string sql
 ---@return table origin a set: which of M.ORIGIN are columns of it
 function M.wide_view(db, id, name, kept)
+  -- a view of a file names no database: the file may be attached by any name
+  local function own(sql) return kept and (sql:gsub('main%.', '')) or sql end
   local columns = { 't.id AS trial', 't.role', 't.rep', M.STATE .. ' AS state', 'a.grade',
     'a.flags', 'a.message AS reason', 't.tries', 'a.began', 't.reused', 't.implied_by',
-    't.passes', M.PARTNER .. ' AS partner' }
+    't.passes', own(M.PARTNER) .. ' AS partner' }
   local joins, taken = {}, {}
   for _, column in ipairs(M.FIXED) do taken[column] = true end
   local function add(expression, column)
@@ -402,34 +404,35 @@ function M.wide_view(db, id, name, kept)
     add(('json_extract(c.params, %s)'):format(literal('$.' .. canonical.encode(param))), param)
   end
   for i, phase in ipairs(names(db, PHASES, id)) do
-    joins[i] = ([[LEFT JOIN main.timing g%d ON g%d.id = (SELECT min(id) FROM main.timing
+    joins[i] = own([[LEFT JOIN main.timing g%d ON g%d.id = (SELECT min(id) FROM main.timing
       WHERE attempt_id = a.id AND phase = %s AND cache <> 'first')]]):format(i, i, literal(phase))
     for _, pair in ipairs(M.PHASE_COLUMNS) do
       add(seen(('g%d.'):format(i), pair[2]), phase .. pair[1])
     end
-    add(("(SELECT med FROM main.timing WHERE attempt_id = a.id AND phase = %s AND cache = 'first')")
-      :format(literal(phase)), phase .. '_first')
+    add(own([[(SELECT med FROM main.timing
+      WHERE attempt_id = a.id AND phase = %s AND cache = 'first')]]):format(literal(phase)),
+      phase .. '_first')
   end
   for _, phase in ipairs(names(db, COLD, id)) do
     for _, pair in ipairs(M.COLD_COLUMNS) do
-      add(("(SELECT %s FROM main.timing WHERE attempt_id = a.id AND phase = %s AND cache = 'cold')")
-        :format(seen('', pair[2]), literal(phase)), phase .. pair[1])
+      add(own([[(SELECT %s FROM main.timing
+        WHERE attempt_id = a.id AND phase = %s AND cache = 'cold')]]):format(seen('', pair[2]),
+        literal(phase)), phase .. pair[1])
     end
   end
   for _, metric in ipairs(names(db, METRICS, id)) do
-    add(('(SELECT value FROM main.metric WHERE attempt_id = a.id AND name = %s)')
-      :format(literal(metric)), metric)
+    add(own('(SELECT value FROM main.metric WHERE attempt_id = a.id AND name = %s)'):format(
+      literal(metric)), metric)
   end
   local origin = {}
-  for _, column in ipairs(ORIGIN) do origin[column[1]] = add(column[2], column[1]) end
+  for _, column in ipairs(ORIGIN) do origin[column[1]] = add(own(column[2]), column[1]) end
   origin.sweep = add(literal(name), 'sweep')
-  local sql = ([[CREATE %s %s AS SELECT %s FROM main.trial t
+  local sql = own([[CREATE %s %s AS SELECT %s FROM main.trial t
     JOIN main.config c ON c.id = t.config_id
     LEFT JOIN main.attempt a ON a.id = t.best_attempt %s WHERE t.sweep_id = %d]])
     :format(kept and 'VIEW' or 'TEMP VIEW', quoted(name), table.concat(columns, ', '),
     table.concat(joins, ' '), id)
-  -- a view of a file names no database: the file may be attached by any name
-  return kept and sql:gsub('main%.(%l+ )', '%1') or sql, origin
+  return sql, origin
 end
 
 --- Make a TEMP view for each sweep: `SELECT k, rank, fwd FROM "landscape"`.

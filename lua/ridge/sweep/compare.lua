@@ -175,8 +175,8 @@ local function other_speed(a, b)
   end
 end
 
--- Of another machine, or of another device of one, all of its state is part of what is compared.
-local function is_elsewhere(a, b) return a.machine ~= b.machine or a.device ~= b.device end
+-- Of another machine all of its state is part of what is compared.
+local function is_elsewhere(a, b) return a.machine ~= b.machine end
 
 local function reason_of(a, b)
   -- a file against itself is asked whether it is equal; a sweep may have taken points of the other

@@ -197,7 +197,8 @@ describe('stored results', function()
         return out
       end
     end)
-    because('another machine', function(lab)
+    -- of machines it is a verdict, and called so
+    local said, machines = verdict(1500, function(lab)
       local facts = lab.facts
       lab.facts = function()
         local out = facts()
@@ -205,6 +206,10 @@ describe('stored results', function()
         return out
       end
     end)
+    assert.same({ 'slower', 'of machines', 'other' }, { said, machines.design,
+      machines.machines.b })
+    folders.remove(folder)
+    folder = folders.new()
     because('moved by +3.0 %', function(lab) lab.sentinel = 0.03 end)
     because('moved by -3.0 %', function(lab) lab.sentinel = -0.03 end) -- faster is no better
     because('nobody watched', function(lab) lab.sentinel = nil end)

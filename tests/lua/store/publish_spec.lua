@@ -1,0 +1,131 @@
+-- SPDX-License-Identifier: MIT
+-- A copy of a database for others: views that any SQLite finds, nothing that says who measured.
+local folders = dofile 'tests/lua/store/folder.lua'
+local publish = require 'ridge.store.publish'
+local ridge = require 'ridge'
+local sqlite = require 'ridge.store.sqlite'
+local store = require 'ridge.store'
+
+local SECRET = { 'bench', 'other<host>', '/home/ann', 'hidden.lua', 'return 1', 'new BIOS',
+  'none.lock', 'it printed this', 'ann@' }
+
+describe('a published database', function()
+  local folder, path
+
+  setup(function()
+    folder = folders.new()
+    path = folder .. '/m.db'
+    dofile('tests/lua/store/two_machines.lua').make(folder .. '/a.db', folder .. '/b.db')
+    ridge.merge(path, folder .. '/a.db', folder .. '/b.db')
+    local db = sqlite.open(path, 'write')
+    db:exec([[
+      UPDATE worker SET argv = 'ridge /home/ann/hidden.lua';
+      UPDATE attempt SET printed = 'it printed this', message = 'cannot open "/home/ann/x.bin": no';
+      UPDATE env SET vars = '{"threads":2,"LD_PRELOAD":"/home/ann/lib.so"}';
+      UPDATE sweep SET args = '{"data":"~/ann@work/x.csv","rate":"rows/s","again":"/home/ann/x.bin"}'
+        WHERE name = 'widths';
+      UPDATE config SET params = '{"file":"/home/ann/x.bin","width":64}' WHERE id = 1]], 'secrets')
+    db:close()
+    assert(require('ridge.cli.note').main { 'widths', 'new BIOS', '--db', path } == 0)
+  end)
+  teardown(function() folders.remove(folder) end)
+
+  local function made(name, anonymous)
+    local to = folder .. '/' .. name
+    return to, store.with(path, 'read', function(st) return publish.write(st, to, anonymous) end)
+  end
+
+  local function bytes_of(file_path)
+    local file = assert(io.open(file_path, 'rb'))
+    local text = file:read '*a'
+    file:close()
+    return text
+  end
+
+  it('has a view for each sweep that a plain connection finds', function()
+    local to, found = made 'open.db'
+    assert.equal(10, #found.sweeps)
+    assert.same({ 'bench', 'other<host>' }, found.hosts)
+    assert.same({ 'Other CPU 7', 'Test CPU 9000' }, found.processors)
+    assert.equal(1, found.recipes)
+    assert.equal(1, found.notes)
+    assert.is_true(found.commands > 0 and found.printed > 0)
+    local db = sqlite.open(to, 'read')
+    local rows = db:query [[SELECT width, fwd, machine, host FROM "widths-2"
+      WHERE role = 'point' AND kind = 'linear' AND width = 128]]
+    assert.equal(1, #rows)
+    assert.equal(2000, rows[1].fwd)
+    assert.equal('other<host>', rows[1].host)
+    assert.equal('delete', db:value 'PRAGMA journal_mode')
+    assert.equal('ok', db:value 'PRAGMA integrity_check')
+    db:close()
+    -- by any name
+    local other = sqlite.open(folder .. '/empty.db', 'write')
+    other:run('ATTACH ? AS share', to)
+    assert.equal(6, other:value "SELECT count(*) FROM share.widths WHERE role = 'point'")
+    other:close()
+    -- and ridge reads it as any other, and publishes it again
+    assert.equal(6, #ridge.query('widths', { db = to }))
+    store.with(to, 'read', function(st)
+      assert.equal(10, #publish.write(st, folder .. '/again.db').sweeps)
+    end)
+  end)
+
+  it('says nothing of who measured, if that is wanted', function()
+    local before = bytes_of(path)
+    for _, secret in ipairs(SECRET) do
+      assert.truthy(before:find(secret, 1, true), secret)
+    end
+    local to, found = made('anonymous.db', true)
+    local text = bytes_of(to)
+    for _, secret in ipairs(SECRET) do assert.is_nil(text:find(secret, 1, true), secret) end
+    assert.same({ {}, 0, 0, 0, 0, {} }, { found.hosts, found.recipes, found.commands,
+      found.printed, found.notes, found.still })
+    assert.equal(3, found.paths) -- x.bin, lib.so, x.csv
+    local db = sqlite.open(to, 'read')
+    assert.equal('{"data":"path-N","rate":"rows/s","again":"path-N"}',
+      (db:value "SELECT args FROM sweep WHERE name = 'widths'":gsub('path%-%d', 'path-N')))
+    -- one path has one name everywhere
+    local of_args = db:value "SELECT json_extract(args, '$.again') FROM sweep WHERE name = 'widths'"
+    assert.equal(of_args, db:value "SELECT json_extract(params, '$.file') FROM config WHERE id = 1")
+    assert.equal(0, db:value [[SELECT count(*) FROM config a JOIN config b
+      ON a.sha = b.sha AND a.id <> b.id]])
+    db:close()
+    -- what was made from a secret is drawn anew
+    local here, there = sqlite.open(path, 'read'), sqlite.open(to, 'read')
+    for _, of in ipairs { 'sha AS v FROM recipe', 'fp AS v FROM machine', 'uuid AS v FROM sweep',
+        'fp AS v FROM env' } do
+      local known = {}
+      for _, row in ipairs(here:query('SELECT ' .. of)) do known[row.v] = true end
+      for _, row in ipairs(there:query('SELECT ' .. of)) do assert.is_nil(known[row.v], of) end
+    end
+    here:close()
+    there:close()
+    assert.equal(2, #ridge.query('widths,widths-2', 'machine', { db = to, group = 'machine' }))
+    assert.equal(before, bytes_of(path))
+  end)
+
+  it('says which host name is in it still', function()
+    local db = sqlite.open(path, 'write')
+    db:exec([[UPDATE sweep SET name = 'on-bench' WHERE name = 'old']], 'a name that says it')
+    db:close()
+    local _, found = made('said.db', true)
+    assert.same({ 'bench' }, found.still)
+  end)
+
+  it('is written whole or not at all, over nothing', function()
+    local to = folder .. '/taken.db'
+    local file = assert(io.open(to, 'w'))
+    file:write 'mine'
+    file:close()
+    local ok, err = pcall(made, 'taken.db')
+    assert.is_false(ok)
+    assert.matches('is there already', err.message, 1, true)
+    assert.equal('mine', bytes_of(to))
+    ok = pcall(made, 'none/there.db')
+    assert.is_false(ok)
+    local list = io.popen('ls -a ' .. folder)
+    assert.is_nil(list:read '*a':find 'ridge%.part')
+    list:close()
+  end)
+end)
