@@ -286,9 +286,6 @@ static operand operand_of(const rg_tensor *x, const rg_tensor *y)
 
   (void)rg_fused_place(x, y->_shape, y->_ndim, &o.div, &o.mod);
   o.still = x->_count != y->_count && (o.div > 1 || o.mod == 1);
-  if (x->_count == 1 && o.still) {
-    o.div = y->_count;
-  }
   o.run = o.still ? o.div : o.mod;
   return o;
 }

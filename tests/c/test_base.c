@@ -391,6 +391,38 @@ static void test_first_seed(const char *path)
   ok(bits >= 192 && bits < 256, "the highest bits of first seeds");
 }
 
+/* -- Counts ------------------------------------------------------------------------------------ */
+
+enum { COUNTS = 1000000 };
+
+static rg_tally tally;
+
+static void *count_both_ways(void *unused)
+{
+  for (int32_t i = 0; i < COUNTS; i++) {
+    rg_tally_add(&tally, (i & 1) == 0 ? 3 : -2);
+  }
+  return unused;
+}
+
+/* Threads that run no Lua count at the same time, and nothing is lost. */
+static void test_tally(void)
+{
+  pthread_t thread[2];
+
+  for (int i = 0; i < 2; i++) {
+    pthread_create(&thread[i], NULL, count_both_ways, NULL);
+  }
+  for (int i = 0; i < 2; i++) {
+    pthread_join(thread[i], NULL);
+  }
+  is_int(rg_tally_read(&tally), COUNTS, "what two threads count together is the sum");
+  is_int(atomic_load(&tally.own), 0, "in the place that all may write to at one time");
+  rg_tally_add(&tally, -COUNTS);
+  is_int(rg_tally_read(&tally), 0, "and what a third one takes away");
+  is_int(atomic_load(&tally.own), -COUNTS, "for itself, since it loaded the library and runs Lua");
+}
+
 int main(int argc, char **argv)
 {
   char path[4096];
@@ -420,5 +452,6 @@ int main(int argc, char **argv)
   test_first_seed(path);
   test_clock();
   test_interrupt();
+  test_tally();
   return done();
 }

@@ -238,6 +238,70 @@ static void test_products(void)
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");
 }
 
+/* Columns with gaps are gathered in a room of each thread.  A room elsewhere would write over what
+** is beside it in memory: blocks of its size are there, and keep what they hold. */
+static void test_gathered(void)
+{
+  enum { M = 200, N = 100, K = 600, THREADS = 3, BLOCKS = 32 };
+  static int8_t a[M * K];
+  static int8_t b[K * N];
+  const int64_t bytes = THREADS * K;
+  int32_t threads = rg_threads();
+  rg_block around[BLOCKS] = { 0 };
+  rg_tensor *x, *w, *columns;
+  rg_tensor *one = NULL;
+  rg_tensor *y = NULL;
+  int32_t changed = 0;
+  bool right = true;
+
+  fill((uint8_t *)a, M * K, DRAWN);
+  fill((uint8_t *)b, K * N, DRAWN);
+  x = bytes_of(a, M, K);
+  w = bytes_of(b, K, N);
+  if (rg_transpose(w, 0, 1, &columns) != RG_OK ||
+      rg_tensor_from_doubles((const double[]){ 1 }, 1, RG_F32, NULL, 0, &one) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  is_status(rg_set_gemm_path("own"), RG_OK, "own kernels");
+  is_status(rg_set_threads(THREADS), RG_OK, "threads");
+  for (int32_t i = 0; i < BLOCKS; i++) {
+    if (rg_block_alloc(RG_CPU, bytes, &around[i]) != RG_OK) {
+      tap_bail(rg_error_message());
+    }
+    memset(around[i].data, i, (size_t)bytes);
+  }
+  for (int32_t i = 1; i < BLOCKS; i += 2) { /* the last that was given back is taken first */
+    rg_block_free(&around[i]);
+  }
+  is_status(rg_scaled_linear(x, columns, one, one, NULL, RG_ACT_NONE, RG_F32, &y), RG_OK,
+            "a product of columns that lie apart");
+  for (int64_t i = 0; i < M && right; i++) {
+    for (int64_t j = 0; j < N && right; j++) {
+      int32_t sum = 0;
+
+      for (int64_t l = 0; l < K; l++) {
+        sum += a[i * K + l] * b[l * N + j];
+      }
+      right = ((const float *)y->_data)[i * N + j] == (float)sum;
+    }
+  }
+  ok(right, "is a sum of whole numbers");
+  for (int32_t i = 0; i < BLOCKS; i += 2) {
+    for (int64_t k = 0; k < bytes; k++) {
+      changed += ((const int8_t *)around[i].data)[k] != (int8_t)i;
+    }
+    rg_block_free(&around[i]);
+  }
+  is_int(changed, 0, "and no byte beside the rooms was written");
+  rg_tensor_drop(y);
+  rg_tensor_drop(columns);
+  rg_tensor_drop(x);
+  rg_tensor_drop(w);
+  rg_tensor_drop(one);
+  is_status(rg_set_threads(threads), RG_OK, "back");
+  is_status(rg_set_gemm_path("auto"), RG_OK, "back");
+}
+
 /* -- What is kept ------------------------------------------------------------------------------ */
 
 static void test_kept(void)
@@ -276,6 +340,7 @@ int main(void)
 {
   test_tiles();
   test_products();
+  test_gathered();
   test_kept();
   return done();
 }
