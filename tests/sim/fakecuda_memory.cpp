@@ -5,6 +5,7 @@
 // are checked against the allocations, when they are called and when they run.
 //
 //   RG_SIM_OOM_AFTER=n   the n first calls of cudaMalloc succeed, the others do not
+//   RG_SIM_OOM_OVER=n    no call of cudaMalloc for more than n bytes succeeds
 #include "fakecuda.h"
 #include "sim.h"
 
@@ -62,8 +63,10 @@ bool in_device_memory(const void *p, size_t bytes)
   return kind_of(p, bytes) == DEVICE;
 }
 
-static bool must_fail(void)
+static bool must_fail(size_t n)
 {
+  const char *most = getenv("RG_SIM_OOM_OVER");
+  if (most && n > strtoull(most, nullptr, 10)) return true;
   static auto &setting = *new std::string;
   static long calls;
   const char *s = getenv("RG_SIM_OOM_AFTER");
@@ -85,7 +88,7 @@ static cudaError_t allocate(void **out, size_t n, bool pinned)
   if (cudaError_t e = forbid_in_capture()) return e;
   if (!n) return cudaSuccess;
   int device = current_device();
-  if (!pinned && (must_fail() || n > TOTAL - used[device])) {
+  if (!pinned && (must_fail(n) || n > TOTAL - used[device])) {
     return error(cudaErrorMemoryAllocation);
   }
   void *p;

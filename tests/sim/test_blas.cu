@@ -9,6 +9,7 @@
 
 #include "gpu/blas/blas.cuh"
 #include "gpu/kernels.cuh"
+#include "gpu/sketch.cuh"
 
 #include <cublasLt.h>
 #include <cstdarg>
@@ -227,6 +228,12 @@ static void test_no_memory(void)
          rg_gpu_no_room(2, "test", 1000) == RG_ENOMEM && said("test: the GPU has no memory left"),
      "a call that needs memory says so");
   unsetenv("RG_SIM_OOM_AFTER");
+  ok(rg_gpu_workspace_part(2, RG_PART_LEFT, 1000) != nullptr, "and finds some when there is again");
+  size_t before = rgsim_live_allocations();
+  setenv("RG_SIM_OOM_OVER", "1400", 1);
+  ok(rg_gpu_workspace_part(2, RG_PART_LEFT, 1200) != nullptr && rgsim_live_allocations() == before,
+     "where there is no room to grow by half, a workspace grows by what is asked for");
+  unsetenv("RG_SIM_OOM_OVER");
   rgsim_blas_product last;
   rgsim_blas_last(&last);
   ok(x.right(1) && last.algo != RGSIM_BLAS_SPLIT && last.algo != RGSIM_BLAS_INPLACE,
@@ -423,6 +430,50 @@ static void test_refused_runs(void)
   cudaDeviceSynchronize();
 }
 
+// -- Kernels of signs --------------------------------------------------------------------------
+
+static rg_tensor matrix_of(int64_t rows, int64_t cols)
+{
+  rg_tensor x = {};
+  x._dtype = RG_F32;
+  x._ndim = 2;
+  x._shape[0] = rows;
+  x._shape[1] = x._stride[0] = cols;
+  x._stride[1] = 1;
+  return x;
+}
+
+// Factors with so many columns, of which no element is read.
+static bool sketch_fits(int64_t rows, int64_t cols1, int64_t cols2)
+{
+  rg_op op = {};
+  op.id = RG_OP_SKETCHED_LINEAR_SEED;
+  const rg_tensor x = matrix_of(rows, 24), s1 = matrix_of(24, cols1), seed = {};
+  const rg_tensor s2 = matrix_of(cols1, cols2);
+  rg_tensor y = matrix_of(rows, cols2);
+  const rg_tensor *in[] = { &x, &s1, &seed, &s2 };
+  rg_tensor *out[] = { &y };
+  rg_call call = {};
+  call.op = &op;
+  call.in = in;
+  call.n_in = 4;
+  call.n_out = 1;
+  return rg_gpu_sketch_fits(&call, out);
+}
+
+static void test_sketch_fits(void)
+{
+  const int64_t most = 1 << 20;
+  ok(sketch_fits(1, 1, 1) && !sketch_fits(1, 0, 1) && !sketch_fits(1, 1, 0),
+     "kernels of signs take factors of a column, and none without");
+  ok(sketch_fits(8, most, 40) && !sketch_fits(8, most + 1, 40),
+     "2^20 columns of the first factor, and no more");
+  ok(sketch_fits(8, 40, most) && !sketch_fits(8, 40, most + 1), "and of the second");
+  ok(sketch_fits(1 << 28, 40, 40) && !sketch_fits((1 << 28) + 1, 40, 40) &&
+         !sketch_fits(0, 40, 40),
+     "2^28 rows, and one at least");
+}
+
 int main(void)
 {
   setenv("RG_SIM_DEVICES", "2", 1);
@@ -442,6 +493,7 @@ int main(void)
        std::string("a product is right, ") + order);
   }
   ok(rgsim_blas_counted(RGSIM_BLAS_MISUSES) == 0, "cublasLt is used as it is meant to be");
+  test_sketch_fits();
   test_refused_forms();
   test_refused_bytes();
   test_refused_floats();
