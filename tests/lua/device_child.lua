@@ -32,6 +32,27 @@ for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 
   check('element of ' .. dtype, there:get(2, 1) == x:get(2, 1) and #there:tolist() == 2)
 end
 
+-- copies in every order of the axes: those that lie together are one, and memory is turned in tiles
+for _, shape in ipairs { { 20, 3, 7 }, { 3, 7, 20 }, { 5, 3, 2, 18 }, { 17, 2, 9, 2 } } do
+  local here = ridge.randn(unpack(shape))
+  local there = here:to 'sim:0'
+  local function go(order, n)
+    if n == 0 then
+      local name = 'copy of ' .. table.concat(shape, ' x ') .. ' as ' .. table.concat(order, ', ')
+      local wanted = here:permute(unpack(order)):contiguous()
+      check(name, there:permute(unpack(order)):contiguous():to('cpu'):equal(wanted), 'it differs')
+    end
+    for i = 1, n do -- one of those that are left goes behind
+      order[i], order[n] = order[n], order[i]
+      go(order, n - 1)
+      order[i], order[n] = order[n], order[i]
+    end
+  end
+  local axes = {}
+  for i = 1, #shape do axes[i] = i end
+  go(axes, #shape)
+end
+
 -- a chain of operations, eager and as a plan
 local w = ridge.randn(7, 5)
 local x = ridge.randn(4, 7)

@@ -469,8 +469,7 @@ static void test_sketch_fits(void)
   ok(sketch_fits(8, most, 40) && !sketch_fits(8, most + 1, 40),
      "2^20 columns of the first factor, and no more");
   ok(sketch_fits(8, 40, most) && !sketch_fits(8, 40, most + 1), "and of the second");
-  ok(sketch_fits(1 << 28, 40, 40) && !sketch_fits((1 << 28) + 1, 40, 40) &&
-         !sketch_fits(0, 40, 40),
+  ok(sketch_fits(1 << 28, 40, 40) && !sketch_fits((1 << 28) + 1, 40, 40) && !sketch_fits(0, 40, 40),
      "2^28 rows, and one at least");
 }
 
