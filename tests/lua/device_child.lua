@@ -32,7 +32,7 @@ for _, dtype in ipairs { 'f32', 'f64', 'f16', 'bf16', 'i64', 'i32', 'i8', 'u8', 
   check('element of ' .. dtype, there:get(2, 1) == x:get(2, 1) and #there:tolist() == 2)
 end
 
--- copies in every order of the axes: those that lie together are one, and memory is turned in tiles
+-- copies in every order of the axes, which join where they can; tiles transpose memory
 for _, shape in ipairs { { 20, 3, 7 }, { 3, 7, 20 }, { 5, 3, 2, 18 }, { 17, 2, 9, 2 } } do
   local here = ridge.randn(unpack(shape))
   local there = here:to 'sim:0'

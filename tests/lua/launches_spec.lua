@@ -21,6 +21,7 @@ local SAMPLES, MOST = 3, 1200 -- of an operation; elements of an input
 -- Beside those of the operation: scales with gaps, which are brought together by two blocks.
 local MORE = { scaled_linear = {
   { { 200, 16 }, { 144, 16 }, { 200 }, { 144 }, false, lies = { [3] = 3, [4] = 3 } } } }
+local LARGER = 2100 -- elements of an operation on inputs of one shape, for more than one block
 local LAYOUTS = { 1, 4 } -- side by side from the beginning of memory on, and behind one element
 
 ffi.cdef 'size_t rgsim_launched(char *text, size_t room);'
@@ -64,6 +65,20 @@ local function path_of(name, what)
   return path
 end
 
+-- A sample whose inputs have all one shape, with a longer last axis.
+local function larger(sample)
+  local shape, grown = sample[1], {}
+  if not shape or #shape == 0 or sample.lies then return end
+  local wide = { unpack(shape) }
+  wide[#wide] = math.ceil(LARGER / (reference.count(shape) / shape[#shape]))
+  for k, v in pairs(sample) do grown[k] = v end
+  for i, other in ipairs(sample) do
+    if not other or table.concat(other, ',') ~= table.concat(shape, ',') then return end
+    grown[i] = wide
+  end
+  return grown
+end
+
 local function samples_of(name, entry, dtype)
   local list, some = {}, {}
   for _, sample in ipairs(entry.samples) do
@@ -79,6 +94,13 @@ local function samples_of(name, entry, dtype)
     some[i] = list[most == 1 and 1 or 1 + math.floor((i - 1) * (#list - 1) / (most - 1) + 0.5)]
   end
   for _, sample in ipairs(MORE[name] or {}) do some[#some + 1] = sample end
+  for _, sample in ipairs(list) do
+    local grown = larger(sample)
+    if grown then
+      some[#some + 1] = grown
+      break
+    end
+  end
   return some
 end
 
