@@ -208,6 +208,7 @@ static void test_machine(const char *path)
 {
   const rg_machine *m = rg_machine_facts();
   int32_t top = m->isa_level;
+  char text[64];
 
   ok(m == rg_machine_facts(), "the facts are read once");
   ok(m->cpu[0] != 0, "the processor has a name");
@@ -223,6 +224,8 @@ static void test_machine(const char *path)
   }
   is_status(rg_set_isa(-1), RG_EARG, "a level below all");
   is_status(rg_set_isa(RG_ISA_COUNT), RG_EARG, "a level above all");
+  (void)snprintf(text, sizeof(text), "isa: %d is not in 0 .. %d", RG_ISA_COUNT, RG_ISA_COUNT - 1);
+  ok(strcmp(rg_error_message(), text) == 0, text);
   for (int32_t level = top + 1; level < RG_ISA_COUNT; level++) {
     is_status(rg_set_isa(level), RG_ENOSUP, "a level this machine lacks");
   }

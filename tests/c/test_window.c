@@ -5,6 +5,7 @@
 */
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,21 @@ static rg_plan *make_plan(void)
   is_status(rg_add(x, x, &y), RG_OK, "of one sum");
   is_status(rg_capture_end(&plan), RG_OK, "and is a plan");
   return plan;
+}
+
+/* Processor time as the core is told it: of so many whole seconds more at each look. */
+static int64_t later_s;
+static int64_t added_s;
+
+int clock_gettime(clockid_t clock, struct timespec *out)
+{
+  const int failed = (int)syscall(SYS_clock_gettime, clock, out);
+
+  if (failed == 0 && clock == CLOCK_PROCESS_CPUTIME_ID) {
+    added_s += later_s;
+    out->tv_sec += (time_t)added_s;
+  }
+  return failed;
 }
 
 static int64_t cpu_ns(void)
@@ -65,6 +81,17 @@ static void test_window(rg_plan *plan)
   ok(window.own_cpu_ns > 0 && window.own_cpu_ns <= cpu_ns() - cpu_before,
      "and so is its processor time");
   ok(window.n_migrations >= -1 && window.n_migrations <= 1, "moved, not moved or hidden");
+}
+
+/* A window that goes on from one second of processor time into another. */
+static void test_seconds(rg_plan *plan)
+{
+  rg_window window;
+
+  later_s = 2;
+  is_status(rg_measure_window(plan, 1, &window), RG_OK, "a window of two seconds and a little");
+  later_s = 0;
+  ok(window.own_cpu_ns > 2000000000 && window.own_cpu_ns < 3000000000, "is as long as that");
 }
 
 static void test_windows(rg_plan *plan)
@@ -136,6 +163,7 @@ int main(void)
 
   if (plan) {
     test_window(plan);
+    test_seconds(plan);
     test_windows(plan);
     test_cold(plan);
     test_failures(plan);

@@ -108,8 +108,10 @@ describe('the text of a graph', function()
     assert.truthy(tostring(g):find('stream 1', 1, true))
     local json = g:json()
     for from, to in pairs {
-      ['"op": "exp"'] = '"op": "exp", "compute": "f32"',
+      ['"op": "exp"'] = '"op": "exp", "compute": "f32", "derived": 1, "deterministic": 1',
       ['"op": "sin"'] = '"op": "sin", "layout": 1, "autotune": 2, "gemm": "own", "vendor": 0',
+      ['"op": "transpose"'] = '"op": "transpose", "recomputed": 1, "tf32": 1, "autocast": "bf16"',
+      ['"op": "dropout"'] = '"op": "dropout", "weight_cast": "f16"',
     } do
       assert.truthy(json:find(from, 1, true))
       json = json:gsub(from, function() return to end)
