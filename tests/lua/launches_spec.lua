@@ -18,9 +18,12 @@ local cases, reference, tensors = all.cases, all.reference, all.tensors
 local C = tensors.C
 
 local SAMPLES, MOST = 3, 1200 -- of an operation; elements of an input
--- Beside those of the operation: scales with gaps, which are brought together by two blocks.
-local MORE = { scaled_linear = {
-  { { 200, 16 }, { 144, 16 }, { 200 }, { 144 }, false, lies = { [3] = 3, [4] = 3 } } } }
+-- Beside those of the operation: scales with gaps, which are brought together by two blocks; one
+-- column; whole tiles, which no block more is for.
+local MORE = { matmul = { { { 256, 64 }, { 64, 128 } } },
+  scaled_linear = {
+    { { 200, 16 }, { 144, 16 }, { 200 }, { 144 }, false, lies = { [3] = 3, [4] = 3 } },
+    { { 20, 32 }, { 1, 32 }, { 20 }, { 1 }, false } } }
 local LARGER = 2100 -- elements of an operation on inputs of one shape, for more than one block
 local LAYOUTS = { 1, 4 } -- side by side from the beginning of memory on, and behind one element
 
@@ -133,6 +136,21 @@ local function tell(plugin, out, name, entry, sample, dtype, layout)
   tensors.release_all()
 end
 
+-- What the calls of some operations launch, a line each.
+local function told(plugin, names, dtype)
+  local out = {}
+  for _, name in ipairs(names) do
+    local takes = false
+    for _, candidate in ipairs(cases[name].dtypes) do takes = takes or candidate == dtype end
+    for _, sample in ipairs(takes and samples_of(name, cases[name], dtype) or {}) do
+      for _, layout in ipairs(LAYOUTS) do
+        tell(plugin, out, name, cases[name], sample, dtype, layout)
+      end
+    end
+  end
+  return table.concat(out, '\n')
+end
+
 describe('the kernels of an operation', function()
   for _, dtype in ipairs { 'f32', 'bf16', 'i64', 'i8', 'f8e4m3' } do
     it('are those that were approved: ' .. dtype, function()
@@ -147,17 +165,21 @@ describe('the kernels of an operation', function()
         if cases[name] and C.rg_op_runs_on(i, tensors.DEVICE) == 1 then names[#names + 1] = name end
       end
       table.sort(names)
-      local out = {}
-      for _, name in ipairs(names) do
-        local takes = false
-        for _, candidate in ipairs(cases[name].dtypes) do takes = takes or candidate == dtype end
-        for _, sample in ipairs(takes and samples_of(name, cases[name], dtype) or {}) do
-          for _, layout in ipairs(LAYOUTS) do
-            tell(plugin, out, name, cases[name], sample, dtype, layout)
-          end
-        end
-      end
-      approved.check('gpu/launches_' .. dtype, table.concat(out, '\n'))
+      approved.check('gpu/launches_' .. dtype, told(plugin, names, dtype))
     end)
   end
+
+  it('are those that were approved: products without cublasLt', function()
+    if not there then return pending 'no nvcc: the simulated GPU was not built' end
+    local plugin = ffi.load 'build/libridge_gpusim.so'
+    tensors.check(C.rg_device_open(tensors.DEVICE))
+    tensors.check(C.rg_generator_new(1, generator))
+    local modes, list = C.rg_device_modes_now(), {}
+    modes.vendor = 0
+    for i, dtype in ipairs { 'f32', 'bf16', 'f16', 'i8' } do
+      list[i] = told(plugin, { 'linear', 'matmul', 'scaled_linear' }, dtype)
+    end
+    modes.vendor = 1
+    approved.check('gpu/launches_own', table.concat(list, '\n'))
+  end)
 end)
