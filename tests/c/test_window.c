@@ -92,6 +92,29 @@ static void test_seconds(rg_plan *plan)
   is_status(rg_measure_window(plan, 1, &window), RG_OK, "a window of two seconds and a little");
   later_s = 0;
   ok(window.own_cpu_ns > 2000000000 && window.own_cpu_ns < 3000000000, "is as long as that");
+
+  rg_host_counters before;
+  rg_host_counters after;
+
+  is_status(rg_host_counters_of(&before), RG_OK, "counters of the machine");
+  later_s = 2;
+  is_status(rg_host_counters_of(&after), RG_OK, "and two seconds later");
+  later_s = 0;
+  ok(after.own_ns - before.own_ns > 2e9 && after.own_ns - before.own_ns < 3e9,
+     "tell as much of our own time");
+}
+
+/* The clock of all that is measured, in whole seconds as well. */
+static void test_clock(void)
+{
+  struct timespec now = { 0 };
+  int64_t before;
+  int64_t after;
+
+  (void)clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  before = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  after = rg_clock_ns();
+  ok(after >= before && after < before + 60000000000, "the clock is the system's raw one");
 }
 
 static void test_windows(rg_plan *plan)
@@ -164,6 +187,7 @@ int main(void)
   if (plan) {
     test_window(plan);
     test_seconds(plan);
+    test_clock();
     test_windows(plan);
     test_cold(plan);
     test_failures(plan);
