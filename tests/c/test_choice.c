@@ -5,6 +5,7 @@
 ** that are built in and by those that were fitted here.
 */
 #include <math.h>
+#include <time.h>
 
 #include "cpu/path.h"
 #include "tap.h"
@@ -524,6 +525,30 @@ static void test_tuning(void)
   is_int(rg_tuning_keeps(1), 1, "and again");
 }
 
+/* A choice that is measured here says when that was. */
+static void test_when(void)
+{
+  const int64_t shape[] = { 200, 200 };
+  rg_tensor *x = NULL;
+  rg_tensor *y = NULL;
+  rg_choice c = { 0 };
+
+  rg_choices_forget();
+  is_int(rg_tuning(9), 0, "products are measured");
+  is_status(rg_empty(RG_F32, RG_CPU, shape, 2, &x), RG_OK, "a matrix");
+  is_status(rg_fill_(x, 1), RG_OK, "of ones");
+  const int64_t before = (int64_t)time(NULL) * 1000000;
+
+  is_status(rg_matmul(x, x, &y), RG_OK, "its square");
+  is_int(rg_choices(), 1, "is measured once");
+  is_status(rg_choice_at(0, &c), RG_OK, "which is told");
+  ok(c.at >= before && c.at < before + 600000000, "with the time of day, in microseconds");
+  is_int(rg_tuning(0), 9, "off again");
+  rg_tensor_release(y);
+  rg_tensor_release(x);
+  rg_choices_forget();
+}
+
 int main(void)
 {
   test_interval();
@@ -537,5 +562,6 @@ int main(void)
   test_finish();
   test_bias_of_pairs();
   test_tuning();
+  test_when();
   return done();
 }
