@@ -267,6 +267,21 @@ describe('the picture', function()
     assert.matches("did you mean 'slices'", err.message)
   end)
 
+  it('says which option is missing without which there is none', function()
+    for kind, names in pairs { effects = 'y', efficiency = 'z', history = 'y', ratio = 'z',
+        roofline = 'y', slices = 'x y', steps = 'x y', threads = 'y', uncertainty = 'z',
+        winner = 'z of' } do
+      for name in names:gmatch '%S+' do
+        local opt = with(CASES[kind][2])
+        opt[name] = nil
+        local ok, err = pcall(plot.draw, kind, CASES[kind][1](), opt)
+        assert.is_false(ok, kind .. ' ' .. name)
+        assert.equal(('plot.%s: option %s is missing'):format(kind, name),
+          err.message:match '^[^:]*:[^:]*')
+      end
+    end
+  end)
+
   it('ratio is grey where intervals touch, and counts who wins', function()
     local figure = plot.draw('ratio', grid(), CASES.ratio[2])
     -- width 64 is undecided in three cells, in three others one of the two was disturbed, and one
