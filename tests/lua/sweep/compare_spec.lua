@@ -394,6 +394,28 @@ describe('points of one sweep', function()
     assert.same({ 'open', 'fewer than five passes: no interval' }, { few.verdict, few.reason })
   end)
 
+  it('are pairs of a picture where they agree in all that its sides do not name', function()
+    db = folder .. '/five.db'
+    sweep 'five' {
+      space = { k = { 1, 2 }, n = 1, impl = { 'x', 'y' }, mode = { 1, 2 }, form = { 1, 2 } },
+      protocol = { passes = 5, max_passes = 5 },
+      measure = function(p, _, m)
+        m:time('fwd', function()
+          return 10 * (p.form == 2 and 100 or 1) * (p.impl == 'y' and 1.5 or 1)
+        end)
+      end,
+    }:run { db = db, lab = lab, progress = false, calibrate = false }
+    local st = require('ridge.store').open(db, 'read')
+    local found = require('ridge.store.query').sweep(st, 'five')
+    for a, b in pairs { x = 'y', y = 'x' } do
+      local figure = require('ridge.sweep.picture').figure('ratio', st, found, { x = 'k', y = 'n',
+        facet = 'mode', a = 'impl=' .. a, b = 'impl=' .. b })
+      assert.matches('impl=x [^;]-in 4.*; 0 are undecided', figure.finding)
+      assert.matches('impl=y [^;]-in 0', figure.finding)
+    end
+    st:close()
+  end)
+
   it('may be compared by the fast state, which is not paired and says so', function()
     measured(1.5)
     local st = sqlite.open(db, 'write')
