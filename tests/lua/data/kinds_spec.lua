@@ -75,6 +75,11 @@ describe('a file known by its content', function()
       local one = ridge.peek(path)[1]
       assert.same({ name:sub(2), bytes, true }, { one.dtype, one.bytes, one.unknown })
     end
+    -- packed, and more than is read at once
+    local long = ridge.arange(0, 2 ^ 19 + 3)
+    put(npy(long))
+    os.execute(("gzip -nc1 '%s' > '%s.gz'"):format(path, path))
+    assert.is_true(ridge.load(path .. '.gz'):equal(long))
     put(npy(x))
     assert.is_true(ridge.load(path):equal(x))
     local seen = ridge.peek(path)

@@ -112,6 +112,10 @@ describe('a run that is watched', function()
     assert.equal(run:text(), (table.concat(lines, ' · ', 1, 3):gsub(' ·   ', ' · ')))
     assert.equal('training_loss', lines[4])
     assert.equal(12, #lines)
+    -- a line as wide as the terminal would go on in the next one in some
+    local narrow = run:screen { columns = 41, lines = 40 }
+    assert.equal('\n' .. require('ridge.show.chart').line(run.curves.training_loss, 40),
+      table.concat(narrow, '\n', #narrow - 8):match '\n.*')
     assert.equal(3, #run:screen { columns = 60, lines = 5 })
     assert.equal(2, #run:screen { columns = 60, lines = 3 })
     w:scalar('progress', 0.75, 60, at + 80) -- a half in 30 s

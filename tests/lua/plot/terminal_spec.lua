@@ -70,6 +70,28 @@ describe('a map in a terminal', function()
     end
   end)
 
+  it('gives each cell as many pixels, in colours that fall with its value', function()
+    local whole = rows()
+    for i = 5, 6 do whole[i].state, whole[i].fwd = 'ok', whole[i].a * whole[i].b * 10 end
+    local figure = plot.draw('map', whole, { x = 'a', y = 'b', z = 'fwd' })
+    for columns, wide in pairs { [40] = 8, [24] = 4, [11] = 2 } do
+      local seen = 0
+      for _, line in ipairs(terminal.lines(figure, { depth = 'true', columns = columns,
+        lines = 30 })) do
+        local widths, last = {}, 1e9
+        for r, g, b, text in line:gmatch '38;2;(%d+);(%d+);(%d+);48;[%d;]+m([^\27]+)' do
+          if r + g + b < last then last = r + g + b else last = 0 end
+          widths[#widths + 1] = select(2, text:gsub('▀', ''))
+        end
+        if #widths == 4 and last > 0 then
+          assert.same({ wide, wide, wide, wide }, widths)
+          seen = seen + 1
+        end
+      end
+      assert.is_true(seen >= 2, columns)
+    end
+  end)
+
   it('fits narrow terminals and has 256 colours where there are no more', function()
     local lines = terminal.lines(map(), { depth = '256', columns = 14, lines = 4 })
     local text = table.concat(lines, '\n')

@@ -130,6 +130,21 @@ describe('rounding for inputs', function()
     end
   end)
 
+  it('awq takes the best of twenty exponents of the magnitudes', function()
+    local how = { bits = 3, group = 32 }
+    local magnitude = moments:magnitudes()
+    local least, best = moments:loss(groups.round(w, how).value - w), nil
+    for i = 1, 20 do
+      local s = (magnitude / magnitude:max()):maximum(1e-4) ^ (i / 20)
+      s = (s / (s:max() * s:min()):sqrt()):to 'f32'
+      local loss = moments:loss(groups.round(w * s, how).value / s - w)
+      if loss < least then least, best = loss, s end
+    end
+    local found = awq.round(w, moments, how)
+    assert.equal(0, apart(found.factor, best))
+    assert.equal(0, apart(found.value, groups.round(w * best, how).value))
+  end)
+
   it('gptq takes features that never come', function()
     local still = second_moment.new(64)
     still:add(x * ridge.concat({ ridge.zeros(8), ridge.ones(56) }, 1))

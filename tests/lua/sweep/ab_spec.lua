@@ -61,6 +61,15 @@ describe('the pairs of a sweep', function()
     local many = declare { space = { impl = { 'short', 'long' }, k = { 16, 4, 128 } } }
     local found = ab.pairs(many, { impl = 'short' }, { impl = 'long' })
     for i, k in ipairs { 4, 16, 128 } do assert.same({ k = k }, found[i].match) end
+    -- by the second parameter where the first is the same
+    many = declare { space = { impl = { 'short', 'long' }, k = { 16, 4 }, n = { 9, 10 },
+      way = { 'b', 'a' } } }
+    found = ab.pairs(many, { impl = 'short' }, { impl = 'long' }, { 'k', 'way', 'n' })
+    local order = {}
+    for i, pair in ipairs(found) do
+      order[i] = ('%d%s%d'):format(pair.match.k, pair.match.way, pair.match.n)
+    end
+    assert.equal('4a9 4a10 4b9 4b10 16a9 16a10 16b9 16b10', table.concat(order, ' '))
   end)
 
   it('leave out what has no partner', function()
