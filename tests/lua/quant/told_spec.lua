@@ -260,9 +260,10 @@ describe('a quantized layer', function()
         convert = ridge.quant.convert, smooth = ridge.quant.smooth, static = ridge.quant.static,
         weights = ridge.quant.weights } do
       local opts = (name == 'static' or name == 'smooth') and { calibrate = data } or nil
-      assert.equal(('quant.%s: 1 is quantized already (by quant.dynamic); begin with the net it was '
-        .. 'made from'):format(name), failure(f, nn.Sequential(q):eval(), opts))
-      assert.equal(('quant.%s: a net (module) is expected, got 3'):format(name), failure(f, 3, opts))
+      local what = 'quant.' .. name
+      assert.equal(what .. ': 1 is quantized already (by quant.dynamic); begin with the net it was '
+        .. 'made from', failure(f, nn.Sequential(q):eval(), opts))
+      assert.equal(what .. ': a net (module) is expected, got 3', failure(f, 3, opts))
     end
   end)
 end)
