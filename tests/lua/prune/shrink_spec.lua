@@ -136,6 +136,18 @@ describe('prune.shrink', function()
     assert.same({ 3, 1, 3, 3 }, small[4].weight.grad:size())
   end)
 
+  it('follows what is normalised along another axis', function()
+    local net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm(4), nn.ReLU(), nn.Linear(6, 3))
+    for _ = 1, 3 do net(ridge.randn(9, 4, 5)) end
+    net:eval()
+    weigh(net[1], { 1, 0, 1, 0, 0, 1 })
+    local x = ridge.randn(7, 4, 5)
+    local small = shrink(net, x)
+    assert.same({ { 3, 5 }, { 3, 3 }, 4 }, { small[1].weight:size(), small[4].weight:size(),
+      small[2].n })
+    assert.is_true(apart(small(x), without(net, x, { ['4'] = { 2, 4, 5 } })) < 1e-5)
+  end)
+
   it('keeps groups alike, and takes groups that are normalised as a whole', function()
     local net = nn.Sequential(nn.Conv2d(2, 8, 1), nn.ReLU(), nn.Conv2d(8, 4, 1, { groups = 2 }),
       nn.ReLU(), nn.Conv2d(4, 12, 1), nn.GroupNorm(4, 12), nn.ReLU(), nn.Conv2d(12, 3, 1)):eval()

@@ -100,6 +100,19 @@ describe('a trainer', function()
     end
   end)
 
+  it('counts them where losses come from a device, once they are there', function()
+    local Batch = require 'ridge.train.batch'
+    for _, told in ipairs { { { 0.75, 3 }, true, 0.75, 3 }, { { 0 / 0, 0 }, true, 0, 0 },
+      { { 0.75 }, nil, 0.75, nil } } do
+      local found = { coming = ridge.tensor(told[1], { dtype = 'f64' }), total = told[2] }
+      for _ = 1, 2 do -- the second time from what is known
+        local value, weight = Batch.value(found)
+        assert.same({ told[3], told[4] }, { value, weight })
+      end
+      assert.is_nil(found.coming)
+    end
+  end)
+
   it('counts them also where a loss waits in a coroutine while another is computed', function()
     local losses, out = require 'ridge.nn.loss', nn.Linear(6, 6, { seed = 1 })(x):detach()
     local labels = y:clone()
