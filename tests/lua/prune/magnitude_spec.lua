@@ -71,7 +71,7 @@ describe('prune.magnitude', function()
   end)
 
   it('counts weights and not units, which are not all as large', function()
-    local net = nn.Sequential(nn.Linear(40, 32), nn.Linear(32, 2))
+    local net = nn.Sequential(nn.Linear(40, 32, { seed = 2 }), nn.Linear(32, 2, { seed = 11 }))
     ridge.inference(function() net[2].weight:mul_(0.001) end) -- blocks of 2 weights go first
     local m = ridge.prune.magnitude(net, { sparsity = 0.5, pattern = 'block', scope = 'layer' })
     assert.equal(640, zeros(m[1].weight))
