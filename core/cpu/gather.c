@@ -84,6 +84,9 @@ static rg_status found_wrong(const rg_call *call, const spots_work *w)
   for (int64_t i = 0; i < index->_count; i++) {
     int64_t at = rg_integer_at(&w->index, 0, i, index->_dtype);
 
+    if ((i & (GROUP - 1)) == 0 && rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
     if (at < 0 || at >= limit) {
       return rg_fail(RG_EARG, "%s: position %lld at place %lld is outside; they go from 0 to %lld",
                      call->op->name, (long long)at, (long long)i + 1, (long long)limit - 1);
@@ -355,10 +358,10 @@ static bool scatter_job(void *work, int64_t begin, int64_t end)
 
     item_at(w, i / parts, &table, &place);
     for (int64_t k = 0; k < w->repeats; k++) {
-      if (rg_interrupt_pending()) {
-        return false;
-      }
-      for (int64_t at = first; at < behind; at += RG_TILE) {
+      for (int64_t at = first; at < behind; at += RG_TILE) { /* a row may be very long */
+        if (rg_interrupt_pending()) {
+          return false;
+        }
         scatter_piece(w, place + k * w->repeat_place + at, rg_min_i64(RG_TILE, behind - at),
                       w->table + table + at * w->step);
       }
@@ -385,7 +388,7 @@ static void widen(const rg_tensor *x, char *to, int64_t size)
   rg_tile room;
 
   rg_walk_init(&walk, &x, 1, x->_shape, x->_ndim);
-  for (int64_t at = 0; at < x->_count; at += RG_TILE) {
+  for (int64_t at = 0; at < x->_count && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, x->_count - at);
 
     memcpy(to + at * size, rg_tile_load(&walk, 0, at, n, x->_dtype, &room), (size_t)(n * size));
@@ -438,11 +441,11 @@ rg_status rg_cpu_scatter(const rg_call *call, rg_tensor *const *out, rg_frame *f
   rg_tile room;
 
   rg_walk_init(&walk, ys, 1, y->_shape, y->_ndim);
-  for (int64_t at = 0; at < y->_count; at += RG_TILE) {
+  for (int64_t at = 0; at < y->_count && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, y->_count - at);
 
     memcpy(room.lanes, (const float *)frame->scratch + at, (size_t)n * sizeof(float));
     rg_tile_close(&walk, 0, at, n, y->_dtype, &room, room.lanes);
   }
-  return RG_OK;
+  return rg_interrupt_pending() ? rg_fail(RG_EINTR, "interrupted") : RG_OK;
 }

@@ -11,7 +11,10 @@
 #include "cpu/cpu.h"
 #include "op/pad.h"
 
-enum { GROUP = 16384 }; /* elements in one item of work, at least */
+enum {
+  GROUP = 16384,  /* elements in one item of work, at least */
+  LOOK = 1 << 16, /* elements of a row between two looks at the interrupt flag */
+};
 
 typedef struct pad_work {
   const rg_tensor *x; /* pad: what is padded; pad_back: dx */
@@ -32,7 +35,8 @@ typedef struct pad_work {
   char value[8];
 } pad_work;
 
-static void begin_work(pad_work *w, const rg_sizes *low, int32_t mode, const rg_tensor *padded,
+/* False: Ctrl-C. */
+static bool begin_work(pad_work *w, const rg_sizes *low, int32_t mode, const rg_tensor *padded,
                        const int64_t *size, int64_t *tables)
 {
   w->ndim = padded->_ndim;
@@ -42,6 +46,9 @@ static void begin_work(pad_work *w, const rg_sizes *low, int32_t mode, const rg_
     w->shape[i] = padded->_shape[i];
     w->from[i] = tables;
     for (int64_t at = 0; at < w->shape[i]; at++) {
+      if ((at & (LOOK - 1)) == 0 && rg_interrupt_pending()) {
+        return false;
+      }
       tables[at] = size[i] > 0 ? rg_pad_from(mode, at - low->at[i], size[i]) : -1;
     }
     tables += w->shape[i];
@@ -55,6 +62,7 @@ static void begin_work(pad_work *w, const rg_sizes *low, int32_t mode, const rg_
     w->behind = rg_max_i64(w->first, rg_min_i64(w->n, size[w->ndim - 1] + before));
   }
   rg_walk_init(&w->wide, &padded, 1, padded->_shape, padded->_ndim);
+  return true;
 }
 
 /* Where the row of x begins that row `row` is made of, in what strides count; -1: there is none. */
@@ -137,16 +145,18 @@ static bool pad_job(void *work, int64_t begin, int64_t end)
     int64_t offset = row_at(w, row);
     const char *from = offset < 0 ? NULL : w->data + offset;
 
-    if (rg_interrupt_pending()) {
-      return false;
+    for (int64_t at = 0; at < w->n && w->direct != NULL; at += LOOK) {
+      if (rg_interrupt_pending()) {
+        return false;
+      }
+      fill_part(w, from, at, rg_min_i64(at + LOOK, w->n), w->direct + (row * w->n + at) * w->size);
     }
-    if (w->direct != NULL) {
-      fill_part(w, from, 0, w->n, w->direct + row * w->n * w->size);
-      continue;
-    }
-    for (int64_t at = 0; at < w->n; at += RG_TILE) {
+    for (int64_t at = 0; at < w->n && w->direct == NULL; at += RG_TILE) {
       int64_t n = rg_min_i64(RG_TILE, w->n - at);
 
+      if (rg_interrupt_pending()) {
+        return false;
+      }
       fill_part(w, from, at, at + n, room);
       rg_scatter(&w->wide, 0, row * w->n + at, n, w->size, room);
     }
@@ -167,7 +177,9 @@ rg_status rg_cpu_pad(const rg_call *call, rg_tensor *const *out, rg_frame *frame
   rg_lane_value one = rg_lane_value_of(x->_dtype, args->value);
 
   rg_lanes_narrow(x->_dtype, w.value, &one, 1);
-  begin_work(&w, &args->low, args->mode, y, x->_shape, frame->scratch);
+  if (!begin_work(&w, &args->low, args->mode, y, x->_shape, frame->scratch)) {
+    return rg_fail(RG_EINTR, "interrupted");
+  }
   for (int32_t i = 0; i < x->_ndim; i++) {
     w.stride[i] = x->_stride[i] * w.size;
   }
@@ -202,10 +214,10 @@ static bool back_job(void *work, int64_t begin, int64_t end)
   for (int64_t row = begin * w->group; row < rg_min_i64(end * w->group, w->rows); row++) {
     int64_t offset = row_at(w, row);
 
-    if (rg_interrupt_pending()) {
-      return false;
-    }
     for (int64_t at = 0; at < w->n && offset >= 0; at += RG_TILE) {
+      if (rg_interrupt_pending()) {
+        return false;
+      }
       int64_t n = rg_min_i64(RG_TILE, w->n - at);
       const void *dy = rg_tile_load(&w->wide, 0, row * w->n + at, n, w->dtype, &room);
 
@@ -243,7 +255,9 @@ rg_status rg_cpu_pad_back(const rg_call *call, rg_tensor *const *out, rg_frame *
   if (dy->_count > 0) {
     bool free = true;
 
-    begin_work(&w, &args->low, args->mode, dy, dx->_shape, frame->scratch);
+    if (!begin_work(&w, &args->low, args->mode, dy, dx->_shape, frame->scratch)) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
     for (int32_t i = dx->_ndim - 1; i >= 0; i--) {
       w.stride[i] = next;
       next *= dx->_shape[i];

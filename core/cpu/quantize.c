@@ -30,7 +30,7 @@ static void gather(const rg_tensor *from, int64_t n, float *to)
   rg_tile room;
 
   rg_walk_init(&walk, (const rg_tensor *const[]){ from }, 1, from->_shape, from->_ndim);
-  for (int64_t at = 0; at < from->_count; at += RG_TILE) {
+  for (int64_t at = 0; at < from->_count && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t some = rg_min_i64(RG_TILE, from->_count - at);
     const void *lanes = rg_tile_load(&walk, 0, at, some, from->_dtype, &room);
 
@@ -204,7 +204,7 @@ static float quantize_row(const work *w, int64_t first, int64_t n)
   float cut[RG_TILE];
   float most = 0;
 
-  for (int64_t at = first; at < first + n; at += RG_TILE) {
+  for (int64_t at = first; at < first + n && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t some = rg_min_i64(RG_TILE, first + n - at);
     float here = loops->largest(floats_of(w, at, some, &room_x, cut), some);
 
@@ -212,7 +212,7 @@ static float quantize_row(const work *w, int64_t first, int64_t n)
   }
   float scale = most / 127.0f;
 
-  for (int64_t at = first; at < first + n; at += RG_TILE) {
+  for (int64_t at = first; at < first + n && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t some = rg_min_i64(RG_TILE, first + n - at);
     const float *x = floats_of(w, at, some, &room_x, cut);
     void *y = rg_tile_open(&w->walk, 0, at, some, RG_I8, &room_y);
@@ -235,7 +235,7 @@ static bool some_rows(void *context, int64_t begin, int64_t end)
 
     rg_scatter(&r->scales, 0, i, 1, sizeof(scale), &scale);
   }
-  return true;
+  return !rg_interrupt_pending(); /* the last row may have ended early */
 }
 
 static rg_status quantize_rows(const rg_tensor *x, const rg_tensor *q, const rg_tensor *scale)

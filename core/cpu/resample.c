@@ -11,7 +11,11 @@
 #include "cpu/cpu.h"
 #include "op/resample.h"
 
-enum { BLOCK = 1024, GROUP = 8192 };
+enum {
+  BLOCK = 1024,
+  GROUP = 8192,
+  LOOK = 1 << 16, /* results of a row between two looks at the interrupt flag */
+};
 
 typedef struct resample_work {
   const char *from;
@@ -30,6 +34,12 @@ typedef struct resample_work {
 } resample_work;
 
 /* -- Rows ------------------------------------------------------------------------------------- */
+
+/* An axis may have billions of elements: what goes along it ends early at Ctrl-C. */
+static bool stops(int64_t at)
+{
+  return (at & (LOOK - 1)) == 0 && rg_interrupt_pending();
+}
 
 /*
 ** forward: the results of one part, n elements behind each of the axis (a block of inner).
@@ -56,7 +66,7 @@ typedef struct resample_work {
     const T *weight = w->weight;                                                               \
     const int64_t *index = w->index;                                                           \
                                                                                                \
-    for (int64_t at = 0; at < w->made; at++) {                                                 \
+    for (int64_t at = 0; at < w->made && !stops(at); at++) {                                   \
       if (w->stride == 1 && w->taps[at].n == 1) {                                              \
         y[at] = x[index[at]];                                                                  \
       } else if (w->stride == 2 && w->taps[at].n == 2) {                                       \
@@ -73,7 +83,7 @@ typedef struct resample_work {
       row_##T(w, x, y);                                                                        \
       return;                                                                                  \
     }                                                                                          \
-    for (int64_t at = 0; at < w->made; at++, y += w->inner) {                                  \
+    for (int64_t at = 0; at < w->made && !stops(at); at++, y += w->inner) {                    \
       const int64_t *index = w->index + at * w->stride;                                        \
       const T *weight = (const T *)w->weight + at * w->stride;                                 \
                                                                                                \
@@ -99,10 +109,10 @@ typedef struct resample_work {
                                                                                                \
   static void back_##T(const resample_work *w, const T *dy, T *dx, int64_t n)                  \
   {                                                                                            \
-    for (int64_t at = 0; at < w->made; at++) {                                                 \
+    for (int64_t at = 0; at < w->made && !stops(at); at++) {                                   \
       memset(dx + at * w->inner, 0, (size_t)n * sizeof(T));                                    \
     }                                                                                          \
-    for (int64_t at = 0; at < w->read; at++, dy += w->inner) {                                 \
+    for (int64_t at = 0; at < w->read && !stops(at); at++, dy += w->inner) {                   \
       for (int64_t k = 0; k < w->taps[at].n; k++) {                                            \
         T *row = dx + w->index[at * w->stride + k] * w->inner;                                 \
         T v = ((const T *)w->weight)[at * w->stride + k];                                      \
@@ -149,7 +159,7 @@ static bool parts(const resample_work *w, int64_t begin, int64_t end, one_part *
     part(w, outer * w->read * w->inner + first, outer * w->made * w->inner + first,
          rg_min_i64(BLOCK, w->inner - first));
   }
-  return true;
+  return !rg_interrupt_pending(); /* the last part may have ended early */
 }
 
 static bool forward_job(void *work, int64_t begin, int64_t end)
@@ -176,7 +186,7 @@ static const char *lanes_of(const rg_tensor *x, char **scratch)
     return x->_data;
   }
   rg_walk_init(&walk, &x, 1, x->_shape, x->_ndim);
-  for (int64_t at = 0; at < x->_count; at += RG_TILE) {
+  for (int64_t at = 0; at < x->_count && !rg_interrupt_pending(); at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, x->_count - at);
 
     memcpy(to + at * size, rg_tile_load(&walk, 0, at, n, x->_dtype, &room), (size_t)(n * size));
@@ -215,11 +225,11 @@ static rg_status resample(const rg_call *call, rg_tensor *y, rg_frame *frame, bo
   double *weight = (double *)(void *)scratch;
 
   scratch += rg_round_up(to * w.stride * 8, 64);
-  memset(weight, 0, (size_t)(to * w.stride) * sizeof(double));
-  for (int64_t at = 0; at < to; at++) {
+  for (int64_t at = 0; at < to && !stops(at); at++) {
+    memset(weight + at * w.stride, 0, (size_t)w.stride * sizeof(double));
     taps[at] = rg_resample_at(args, from, to, at, index + at * w.stride, weight + at * w.stride);
   }
-  for (int64_t i = 0; i < to * w.stride && !w.wide; i++) { /* in their own place */
+  for (int64_t i = 0; i < to * w.stride && !w.wide && !stops(i); i++) { /* in their own place */
     float narrow = (float)weight[i];
 
     memcpy((float *)(void *)weight + i, &narrow, sizeof(narrow));

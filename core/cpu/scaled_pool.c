@@ -28,6 +28,12 @@ typedef struct work {
   int64_t planes;
 } work;
 
+/* A row of windows may see an image of millions of columns: it ends early at Ctrl-C. */
+static bool stops(int64_t j)
+{
+  return (j & 1023) == 0 && rg_interrupt_pending();
+}
+
 /* Rows and columns of the image that window i sees along axis d, first .. last - 1. */
 static void sees(const work *w, int d, int64_t i, int64_t *first, int64_t *last)
 {
@@ -47,10 +53,10 @@ static void max_row(const work *w, const uint8_t *plane, int64_t i, uint8_t *row
 
   sees(w, 0, i, &first, &last);
   memcpy(row, plane + first * wide, (size_t)wide);
-  for (int64_t r = first + 1; r < last; r++) {
+  for (int64_t r = first + 1; r < last && !rg_interrupt_pending(); r++) {
     larger(row, row, plane + r * wide, wide);
   }
-  for (int64_t j = 0; j < w->y[1]; j++, to += w->run) {
+  for (int64_t j = 0; j < w->y[1] && !stops(j); j++, to += w->run) {
     sees(w, 1, j, &first, &last);
     if (w->run > 1) {
       memcpy(to, row + first * w->run, (size_t)w->run);
@@ -125,10 +131,10 @@ static void avg_row(const work *w, const uint8_t *plane, int64_t i, int32_t *row
 
   sees(w, 0, i, &rows[0], &rows[1]);
   memset(row, 0, (size_t)wide * sizeof(*row));
-  for (int64_t r = rows[0]; r < rows[1]; r++) {
+  for (int64_t r = rows[0]; r < rows[1] && !rg_interrupt_pending(); r++) {
     add_run(w, row, plane + r * wide, wide);
   }
-  for (int64_t j = 0; j < w->y[1]; j++, to += w->run) {
+  for (int64_t j = 0; j < w->y[1] && !stops(j); j++, to += w->run) {
     sees(w, 1, j, &first, &last);
     int64_t there = (rows[1] - rows[0]) * (last - first);
 
@@ -169,7 +175,7 @@ static bool share(void *context, int64_t begin, int64_t end)
       }
     }
   }
-  return true;
+  return !rg_interrupt_pending(); /* the last row may have ended early */
 }
 
 /* x or y itself, or a tensor without gaps in room. */

@@ -12,7 +12,11 @@
 #include "cpu/fold.h"
 #include "op/sort.h"
 
-enum { SHORT = 48, DIGIT = 256 };
+enum {
+  SHORT = 48,
+  DIGIT = 256,
+  LOOK = 1 << 16, /* elements of a row between two looks at the interrupt flag */
+};
 
 typedef struct sort_work {
   rg_fold_axes x;
@@ -99,15 +103,50 @@ static void insert(rg_sort_key *x, int64_t n)
   }
 }
 
-/* By bytes from the lowest; digits that all have are passed over.  The result is where it says. */
+/* A row may have billions of elements: each pass over one ends early at Ctrl-C. */
+static bool stops(int64_t i)
+{
+  return (i & (LOOK - 1)) == 0 && rg_interrupt_pending();
+}
+
+/* How often each digit comes; false: Ctrl-C. */
+static bool count_digits(const rg_sort_key *x, int64_t n, int64_t shift, int64_t *count)
+{
+  for (int64_t at = 0; at < n; at += LOOK) {
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    for (int64_t i = at; i < rg_min_i64(at + LOOK, n); i++) {
+      count[x[i].key >> shift & 255]++;
+    }
+  }
+  return true;
+}
+
+/* Each to the next place of its digit; false: Ctrl-C. */
+static bool deal(const rg_sort_key *x, int64_t n, int64_t shift, int64_t *place, rg_sort_key *to)
+{
+  for (int64_t at = 0; at < n; at += LOOK) {
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    for (int64_t i = at; i < rg_min_i64(at + LOOK, n); i++) {
+      to[place[x[i].key >> shift & 255]++] = x[i];
+    }
+  }
+  return true;
+}
+
+/* By bytes from the lowest; digits that all have are passed over.  The result is where it says;
+** NULL: Ctrl-C. */
 static rg_sort_key *by_digits(rg_sort_key *x, rg_sort_key *other, int64_t n, int64_t bytes)
 {
-  for (int64_t byte = 0; byte < bytes && !rg_interrupt_pending(); byte++) {
+  for (int64_t byte = 0; byte < bytes; byte++) {
     int64_t count[DIGIT] = { 0 };
     int64_t first = 0;
 
-    for (int64_t i = 0; i < n; i++) {
-      count[x[i].key >> (8 * byte) & 255]++;
+    if (!count_digits(x, n, 8 * byte, count)) {
+      return NULL;
     }
     if (count[x[0].key >> (8 * byte) & 255] == n) {
       continue;
@@ -118,8 +157,8 @@ static rg_sort_key *by_digits(rg_sort_key *x, rg_sort_key *other, int64_t n, int
       count[d] = first;
       first += many;
     }
-    for (int64_t i = 0; i < n; i++) {
-      other[count[x[i].key >> (8 * byte) & 255]++] = x[i];
+    if (!deal(x, n, 8 * byte, count, other)) {
+      return NULL;
     }
     rg_sort_key *swap = x;
 
@@ -162,13 +201,19 @@ static void sink(rg_sort_key *x, int64_t n, int64_t i)
   x[i] = v;
 }
 
-/* The first k of n, to the front, in order. */
-static void first_few(rg_sort_key *x, int64_t n, int64_t k)
+/* The first k of n, to the front, in order; false: Ctrl-C. */
+static bool first_few(rg_sort_key *x, int64_t n, int64_t k)
 {
   for (int64_t i = k / 2 - 1; i >= 0; i--) {
+    if (stops(i)) {
+      return false;
+    }
     sink(x, k, i);
   }
   for (int64_t i = k; i < n; i++) {
+    if (stops(i)) {
+      return false;
+    }
     if (x[i].key < x[0].key) { /* an equal one stands behind */
       x[0] = x[i];
       sink(x, k, 0);
@@ -177,21 +222,26 @@ static void first_few(rg_sort_key *x, int64_t n, int64_t k)
   for (int64_t left = k - 1; left > 0; left--) {
     rg_sort_key last = x[0];
 
+    if (stops(left)) {
+      return false;
+    }
     x[0] = x[left];
     x[left] = last;
     sink(x, left, 0);
   }
+  return true;
 }
 
 /* -- Rows ----------------------------------------------------------------------------------- */
 
 #define PICK(T)                                    \
-  for (int64_t i = 0; i < w->k; i++) {             \
+  for (int64_t i = 0; i < n; i++) {                \
     ((T *)to)[i] = ((const T *)from)[order[i].at]; \
   }
 
-/* The elements themselves in their new order. */
-static void pick(const sort_work *w, const void *from, const rg_sort_key *order, void *to)
+/* n elements themselves in their new order. */
+static void pick(const sort_work *w, const void *from, const rg_sort_key *order, int64_t n,
+                 void *to)
 {
   switch (w->size) {
   case 1:
@@ -209,40 +259,69 @@ static void pick(const sort_work *w, const void *from, const rg_sort_key *order,
   }
 }
 
-static void sort_row(const sort_work *w, int64_t row, char *scratch)
+/* The elements of a row, and their keys. */
+static bool load(const sort_work *w, const rg_walk *x, rg_sort_key *keys, char *elements)
+{
+  rg_tile room;
+
+  for (int64_t at = 0; at < w->n; at += RG_TILE) {
+    int64_t n = rg_min_i64(RG_TILE, w->n - at);
+
+    if (stops(at)) {
+      return false;
+    }
+    makes[w->lane](rg_tile_load(x, 0, at, n, w->dtype, &room), at, n, w->flip, keys + at);
+    rg_gather(x, 0, at, n, w->size, elements + at * w->size);
+  }
+  return true;
+}
+
+/* What was found to where it belongs, by way of a stretch of room. */
+static bool store(const sort_work *w, const rg_walk *y, const rg_walk *index, const char *elements,
+                  const rg_sort_key *keys, char *room)
+{
+  for (int64_t at = 0; at < w->k; at += LOOK) {
+    int64_t n = rg_min_i64(LOOK, w->k - at);
+
+    if (rg_interrupt_pending()) {
+      return false;
+    }
+    pick(w, elements, keys + at, n, room);
+    rg_scatter(y, 0, at, n, w->size, room);
+    for (int64_t i = 0; i < n; i++) {
+      ((int64_t *)(void *)room)[i] = keys[at + i].at;
+    }
+    rg_scatter(index, 0, at, n, 8, room);
+  }
+  return true;
+}
+
+static bool sort_row(const sort_work *w, int64_t row, char *scratch)
 {
   rg_sort_key *keys = (rg_sort_key *)(void *)scratch;
   rg_sort_key *other = keys + w->n;
+  rg_sort_key *sorted = keys;
   char *elements = (char *)(other + w->n);
   rg_walk x = w->x.fold;
   rg_walk y = w->y.fold;
   rg_walk index = w->index.fold;
-  rg_tile room;
 
   x.data[0] = w->x.keep.data[0] + rg_walk_offset(&w->x.keep, 0, row);
   y.data[0] = w->y.keep.data[0] + rg_walk_offset(&w->y.keep, 0, row);
   index.data[0] = w->index.keep.data[0] + rg_walk_offset(&w->index.keep, 0, row);
-  for (int64_t at = 0; at < w->n; at += RG_TILE) {
-    int64_t n = rg_min_i64(RG_TILE, w->n - at);
-
-    makes[w->lane](rg_tile_load(&x, 0, at, n, w->dtype, &room), at, n, w->flip, keys + at);
+  if (!load(w, &x, keys, elements)) {
+    return false;
   }
-  rg_gather(&x, 0, 0, w->n, w->size, elements);
   if (w->k <= w->n / 8) {
-    first_few(keys, w->n, w->k);
+    if (!first_few(keys, w->n, w->k)) {
+      return false;
+    }
   } else {
-    keys = put_in_order(w, keys, other, w->n);
+    sorted = put_in_order(w, keys, other, w->n);
   }
   /* the other keys are not needed any more: results go there */
-  char *result =
-      (char *)(keys == (rg_sort_key *)(void *)scratch ? other : (rg_sort_key *)(void *)scratch);
-
-  pick(w, elements, keys, result);
-  rg_scatter(&y, 0, 0, w->k, w->size, result);
-  for (int64_t i = 0; i < w->k; i++) {
-    ((int64_t *)(void *)result)[i] = keys[i].at;
-  }
-  rg_scatter(&index, 0, 0, w->k, 8, result);
+  return sorted != NULL &&
+         store(w, &y, &index, elements, sorted, (char *)(sorted == keys ? other : keys));
 }
 
 static bool sort_job(void *work, int64_t begin, int64_t end)
@@ -252,13 +331,12 @@ static bool sort_job(void *work, int64_t begin, int64_t end)
   for (int64_t part = begin; part < end; part++) {
     for (int64_t row = part * w->x.n_keep / w->parts; row < (part + 1) * w->x.n_keep / w->parts;
          row++) {
-      if (rg_interrupt_pending()) {
+      if (rg_interrupt_pending() || !sort_row(w, row, w->scratch + part * rg_sort_room(w->n))) {
         return false;
       }
-      sort_row(w, row, w->scratch + part * rg_sort_room(w->n));
     }
   }
-  return !rg_interrupt_pending(); /* the last row may have stopped */
+  return true;
 }
 
 static rg_status sort(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t axis,

@@ -9,6 +9,8 @@
 #include "cpu/cpu.h"
 #include "op/take.h"
 
+enum { LOOK = 1 << 16 }; /* elements between two looks at the interrupt flag */
+
 typedef struct take_work {
   rg_walk x;     /* the table, or what is added up */
   rg_walk index; /* all numbers in a row */
@@ -58,6 +60,9 @@ static rg_status check_numbers(const take_work *w)
 static rg_status check_all(take_work *w)
 {
   for (int64_t i = 0; i < w->n; i++) {
+    if ((i & (LOOK - 1)) == 0 && rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
     (void)is_row(w, i, number_at(w, i));
   }
   return check_numbers(w);
@@ -86,12 +91,16 @@ static bool take_job(void *work, int64_t begin, int64_t end)
 
   for (int64_t i = begin * w->piece; i < rg_min_i64(end * w->piece, w->n); i++) {
     int64_t number = number_at(w, i);
+    bool is_there = is_row(w, i, number);
 
-    if (rg_interrupt_pending()) {
-      return false;
-    }
-    if (is_row(w, i, number)) {
-      rg_gather(&w->x, 0, number * w->row, w->row, w->size, w->to + i * w->row * w->size);
+    for (int64_t at = 0; at < w->row; at += LOOK) {
+      if (rg_interrupt_pending()) {
+        return false;
+      }
+      if (is_there) {
+        rg_gather(&w->x, 0, number * w->row + at, rg_min_i64(LOOK, w->row - at), w->size,
+                  w->to + (i * w->row + at) * w->size);
+      }
     }
   }
   return true;
@@ -135,14 +144,15 @@ static bool back_job(void *work, int64_t begin, int64_t end)
     if (!is_row(w, i, number)) {
       continue;
     }
-    for (int64_t at = begin * RG_TILE; at < rg_min_i64(end * RG_TILE, w->row); at += RG_TILE) {
+    for (int64_t at = begin * RG_TILE;
+         at < rg_min_i64(end * RG_TILE, w->row) && !rg_interrupt_pending(); at += RG_TILE) {
       int64_t n = rg_min_i64(RG_TILE, w->row - at);
       char *to = w->to + (number * w->row + at) * w->size;
 
       add(to, to, rg_tile_load(&w->x, 0, i * w->row + at, n, w->dtype, &room), n);
     }
   }
-  return true;
+  return !rg_interrupt_pending(); /* the last row may have ended early */
 }
 
 rg_status rg_cpu_take_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

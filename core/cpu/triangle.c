@@ -31,15 +31,15 @@ static bool job(void *work, int64_t begin, int64_t end)
     int64_t edge = row % w->rows + w->diagonal; /* the column on the diagonal */
 
     edge = rg_max_i64(0, rg_min_i64(w->upper ? edge : edge + 1, w->n));
-    if (rg_interrupt_pending()) {
-      return false;
-    }
     for (int64_t at = 0; at < w->n; at += RG_TILE) {
       int64_t n = rg_min_i64(RG_TILE, w->n - at);
       int64_t split = rg_max_i64(0, rg_min_i64(edge - at, n));
       int64_t first = w->upper ? split : 0;
       int64_t kept = w->upper ? n - split : split;
 
+      if (rg_interrupt_pending()) {
+        return false;
+      }
       memset(room, 0, (size_t)(n * w->size));
       if (kept > 0) {
         rg_gather(&w->x, 0, row * w->n + at + first, kept, w->size, room + first * w->size);
