@@ -203,6 +203,20 @@ function M.look(what)
   if C.rg_interrupt_pending() ~= 0 then blame.raise(what .. ': interrupted', 'EINTR', what) end
 end
 
+--- Elements of a loop in Lua between two looks at Ctrl-C.
+M.STRETCH = 2 ^ 17
+
+--- Go over 0 .. n - 1 in stretches, with a look at Ctrl-C before each.
+---@param n number
+---@param what string the function the user called
+---@param f fun(first: number, last: number)
+function M.stretches(n, what, f)
+  for first = 0, n - 1, M.STRETCH do
+    M.look(what)
+    f(first, math.min(first + M.STRETCH, n) - 1)
+  end
+end
+
 --- Raise unless the status is RG_OK.
 ---@param status number
 ---@param as string|nil see fail

@@ -26,6 +26,7 @@ end
 -- Lower triangle with a = l l', in place; the rest of a is left.
 local function cholesky(a, n)
   for j = 0, n - 1 do
+    call.look 'quant.weights'
     local row = a + j * n
     for k = 0, j - 1 do
       local other, sum = a + k * n, row[k]
@@ -49,6 +50,7 @@ local function factor_of_inverse(h, n)
   cholesky(a, n)
   local inverse = ffi.new('double[?]', n * n) -- of l, lower
   for i = 0, n - 1 do
+    call.look 'quant.weights'
     local row, own = a + i * n, inverse + i * n
     for k = 0, i - 1 do
       local by, other = row[k], inverse + k * n

@@ -3,6 +3,7 @@
 --- become one, so that nothing counted is ever split or moved.
 
 local ffi = require 'ffi'
+local call = require 'ridge.ffi.call'
 
 local M = {}
 
@@ -36,11 +37,13 @@ function Histogram:add(x, most)
   local flat = x:detach():to('cpu'):to('f32'):contiguous()
   local data = ffi.cast('const float *', flat._t._data)
   local count, scale = self.count, self.most > 0 and BINS / self.most or 0
-  for i = 0, flat.count - 1 do
-    local at = math.floor(data[i] * scale)
-    if at > BINS - 1 then at = BINS - 1 elseif at < -BINS then at = -BINS end
-    count[BINS + at] = count[BINS + at] + 1
-  end
+  call.stretches(flat.count, 'quant.static', function(first, last)
+    for i = first, last do
+      local at = math.floor(data[i] * scale)
+      if at > BINS - 1 then at = BINS - 1 elseif at < -BINS then at = -BINS end
+      count[BINS + at] = count[BINS + at] + 1
+    end
+  end)
   self.n = self.n + flat.count
 end
 

@@ -4,6 +4,7 @@
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
+local call = require 'ridge.ffi.call'
 local indexing = require 'ridge.tensor.indexing'
 local make = require 'ridge.tensor.make'
 local options = require 'ridge.options'
@@ -48,18 +49,26 @@ function methods.nonzero(x, extra)
   need(x, 'nonzero')
   local is = array_of(x:detach():ne(0), 'uint8_t', 'nonzero')
   local n, count, ndim, shape = 0, x.count, x.ndim, x:size()
-  for i = 0, count - 1 do n = n + is[i] end
+  call.stretches(count, 'nonzero', function(first, last)
+    local some = 0
+    for i = first, last do some = some + is[i] end
+    n = n + some
+  end)
   local places, at = ffi.new('int64_t[?]', math.max(1, n * ndim)), 0
-  for i = 0, count - 1 do
-    if is[i] ~= 0 then
-      local rest = i
-      for k = ndim, 1, -1 do
-        places[at * ndim + k - 1] = rest % shape[k]
-        rest = math.floor(rest / shape[k])
+  call.stretches(count, 'nonzero', function(first, last)
+    local to = at
+    for i = first, last do
+      if is[i] ~= 0 then
+        local rest = i
+        for k = ndim, 1, -1 do
+          places[to * ndim + k - 1] = rest % shape[k]
+          rest = math.floor(rest / shape[k])
+        end
+        to = to + 1
       end
-      at = at + 1
     end
-  end
+    at = to
+  end)
   return whole_of(places, { n, ndim }, x.device, 'nonzero')
 end
 
@@ -114,14 +123,18 @@ function methods.unique(x, opts, extra)
   end
   local first, counts = ffi.new('int64_t[?]', n + 1), ffi.new('int64_t[?]', n + 1)
   local inverse, m = ffi.new('int64_t[?]', n + 1), 0
-  for i = 0, n - 1 do
-    if i == 0 or differs[i - 1] ~= 0 then
-      first[m] = place[i] -- sorting keeps equal ones in their order
-      m = m + 1
+  call.stretches(n, 'unique', function(from, to)
+    local k = m
+    for i = from, to do
+      if i == 0 or differs[i - 1] ~= 0 then
+        first[k] = place[i] -- sorting keeps equal ones in their order
+        k = k + 1
+      end
+      counts[k - 1] = counts[k - 1] + 1
+      inverse[tonumber(place[i])] = k - 1
     end
-    counts[m - 1] = counts[m - 1] + 1
-    inverse[tonumber(place[i])] = m - 1
-  end
+    m = k
+  end)
   local device = x.device
   local at = whole_of(first, { m }, device, 'unique')
   local which = whole_of(inverse, { n }, device, 'unique')

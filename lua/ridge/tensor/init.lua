@@ -140,8 +140,6 @@ local function elements(x)
   return array, n
 end
 
-local AT_ONCE = 2 ^ 17 -- of them between two looks at Ctrl-C
-
 local function value_of(number, is_bool)
   if is_bool then return number ~= 0 end
   return number
@@ -167,7 +165,7 @@ function methods.tolist(x, extra)
   local at, looked = 0, 0
   local function look(n) -- a compiled loop is nothing that Ctrl-C could end
     looked = looked + n
-    if looked < AT_ONCE then return end
+    if looked < call.STRETCH then return end
     looked = 0
     call.look 'tolist'
   end
@@ -179,8 +177,8 @@ function methods.tolist(x, extra)
       look(size)
       return list
     end
-    for first = 1, size, AT_ONCE do
-      local last = math.min(size, first + AT_ONCE - 1)
+    for first = 1, size, call.STRETCH do
+      local last = math.min(size, first + call.STRETCH - 1)
       for i = first, last do list[i] = value_of(array[at + i - 1], is_bool) end
       look(last - first + 1)
     end

@@ -211,8 +211,6 @@ local function measure(value, depth, sizes)
   measure(value[1], depth + 1, sizes)
 end
 
-local LOOK_EVERY = 2 ^ 17 -- elements of a list between two looks at Ctrl-C
-
 local function flatten(value, depth, sizes, buffer, at)
   if depth > #sizes then
     if type(value) == 'boolean' then value = value and 1 or 0 end
@@ -231,9 +229,9 @@ local function flatten(value, depth, sizes, buffer, at)
     blame.raise(('tensor: element %d of a list is nil, and one behind it is not'):format(
       #value + 1), 'ESHAPE')
   end
-  for first = 1, #value, LOOK_EVERY do
+  for first = 1, #value, call.STRETCH do
     if first > 1 then call.look 'tensor' end
-    for i = first, math.min(#value, first + LOOK_EVERY - 1) do
+    for i = first, math.min(#value, first + call.STRETCH - 1) do
       at = flatten(value[i], depth + 1, sizes, buffer, at)
     end
   end

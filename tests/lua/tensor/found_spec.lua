@@ -171,3 +171,57 @@ describe('norms over channels', function()
     near(wanted, numbers(x:lrn(4, { alpha = 0.5, bias = 2 })))
   end)
 end)
+
+-- Compiled Lua code looks at no hook: what goes over elements there asks for Ctrl-C by itself.
+describe('Ctrl-C in a loop over elements', function()
+  local C = require 'ridge.ffi.lib'
+  local call = require 'ridge.ffi.call'
+  local look = call.look
+
+  after_each(function()
+    call.look = look
+    C.rg_interrupt_clear()
+  end)
+
+  -- Press at the look with this number; how many there were.
+  local function pressed_at(n, f, ...)
+    local seen = 0
+    call.look = function(what)
+      seen = seen + 1
+      if seen == n then C.rg_interrupt_set() end
+      return look(what)
+    end
+    local ok, e = pcall(f, ...)
+    call.look = look
+    C.rg_interrupt_clear()
+    return seen, ok or e.message
+  end
+
+  local function ends(name, least, f, ...)
+    local seen, whole = pressed_at(0, f, ...)
+    assert.is_true(whole)
+    assert.is_true(seen >= least, ('%s: %d looks'):format(name, seen))
+    for at = math.max(1, seen - least + 1), seen do
+      assert.matches('interrupted', select(2, pressed_at(at, f, ...)))
+    end
+  end
+
+  it('ends it between two stretches', function()
+    local n = 2 * call.STRETCH + 1
+    local x = ridge.arange(1, n)
+    ends('nonzero', 6, x.nonzero, x)
+    ends('unique', 3, x.unique, x)
+    ends('a histogram', 3, function()
+      require('ridge.quant.histogram').new():add(x, n)
+    end)
+    assert.equal(n, x:unique().count)
+    assert.equal(n, x:nonzero():size(1))
+  end)
+
+  it('ends the factor of a matrix of moments between two rows', function()
+    local moments = require('ridge.quant.second_moment').new(5)
+    moments:add(ridge.randn(9, 5))
+    ends('gptq', 10, require('ridge.quant.gptq').round, ridge.randn(2, 5), moments,
+      { bits = 4, group = 5, minimum = false, search = false })
+  end)
+end)
