@@ -80,6 +80,33 @@ describe('an optimizer', function()
     assert.near(1, optimizer:clip(10):item(), 1e-9) -- what is short enough stays
   end)
 
+  it('clips gradients whose squares overflow, by the largest of them', function()
+    local a, b = ridge.zeros(2, { dtype = 'f64' }), ridge.zeros(1)
+    local optimizer = optim.SGD({ a, b }, { lr = 1 })
+    local function arrive(large)
+      optimizer:zero_grad();
+      (a * large):sum():backward();
+      (b * 2):sum():backward()
+    end
+    arrive(ridge.tensor({ 3e200, -4e200 }, { dtype = 'f64' }))
+    local scale, norm = optimizer:clip(1)
+    assert.near(5, norm:item() / 1e200, 1e-9)
+    optimizer:step { scale = scale }
+    assert.near(-0.6, a[1], 1e-9)
+    assert.near(0.8, a[2], 1e-9)
+    arrive(ridge.tensor({ 3e200, -4e200 }, { dtype = 'f64' }))
+    optim.Clip({ kind = 'norm', max_norm = 10 }):apply(optimizer)
+    assert.near(6, a.grad[1], 1e-9)
+    assert.near(-8, a.grad[2], 1e-9)
+    for _, bad in ipairs { 1 / 0, -1 / 0 } do -- what is infinite stays so, and is no largest one
+      arrive(ridge.tensor({ 3e200, bad }, { dtype = 'f64' }))
+      assert.equal(1 / 0, select(2, optimizer:clip(1)):item())
+    end
+    arrive(ridge.tensor({ 3e200, 0 / 0 }, { dtype = 'f64' }))
+    local none = select(2, optimizer:clip(1)):item()
+    assert.is_true(none ~= none)
+  end)
+
   it('leaves out a step whose gradients are not finite, moments included (SKIP skips)', function()
     for _, bad in ipairs { 1 / 0, 0 / 0 } do
       local a = ridge.ones(2)
