@@ -32,7 +32,13 @@ describe('memory', function()
   it('prints allocated, reserved and peak in GB, and starts the peak again (F2)', function()
     local lines, print_before = {}, print
     memory.reset_peak()
-    ridge.zeros(64, 2 ^ 20):release()
+    local held = ridge.empty(64, 2 ^ 20)
+    local function gb(bytes) return ('%.2f'):format(bytes / 1073741824) end
+    local s = memory.stats()
+    assert.is_true(s.live >= 2 ^ 28) -- with 1e9 bytes each of them would be 0.27 and more
+    assert.equal(('allocated %s GB, reserved %s GB, max allocated %s GB'):format(gb(s.live),
+      gb(s.reserved), gb(s.peak)), memory.line 'cpu')
+    held:release()
     _G.print = function(line) lines[#lines + 1] = line end -- luacheck: ignore 121
     local ok, line = pcall(memory.print_stats)
     _G.print = print_before -- luacheck: ignore 121
