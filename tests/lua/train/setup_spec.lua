@@ -420,6 +420,22 @@ describe('debugging (F114)', function()
     assert.are.equal(1, t.debug.batches)
   end)
 
+  it('profiles the second batch: the first one makes what stays', function()
+    local profile = require 'ridge.profile'
+    local real, done, at = profile.profile, 0, {}
+    profile.profile = function(...)
+      at[#at + 1] = done
+      return real(...)
+    end
+    local ok, err = pcall(fit, { profile = true }, { loss = function(out, labels)
+      done = done + 1
+      return nn.cross_entropy(out, labels)
+    end })
+    profile.profile = real
+    assert.is_true(ok, tostring(err))
+    assert.same({ 1 }, at)
+  end)
+
   it('writes what it found when the training is done before it ends', function()
     local calls = 0
     fit({ memory = true, grad_check = true, output_dir = folder }, { stability = {},
