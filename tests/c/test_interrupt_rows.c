@@ -58,12 +58,13 @@ typedef struct row_case {
   int32_t n_in;
 } row_case;
 
-static double run(const row_case *c, rg_status wanted, const char *what)
+/* What a call takes of the processor. */
+static double run(const row_case *c, rg_status *status)
 {
   rg_tensor *out[2] = { NULL, NULL };
   double begin = worked();
 
-  is_status(rg_op_call(record_of(c->op), c->in, c->n_in, c->args, NULL, out), wanted, what);
+  *status = rg_op_call(record_of(c->op), c->in, c->n_in, c->args, NULL, out);
   double end = worked();
 
   rg_tensor_release(out[0]);
@@ -89,22 +90,40 @@ static void *press_then(void *argument)
   return NULL;
 }
 
-/* Once for the memory, once for the time it takes; then pressed after an eighth of that. */
-static void test_row(row_case c)
+/* Press after an eighth of a call: does it end soon? */
+static bool ends_early(const row_case *c, double whole)
 {
-  run(&c, RG_OK, c.what);
-  double whole = run(&c, RG_OK, "again");
   presser p = { .begin = worked(), .after = whole / 8 };
+  rg_status status;
   pthread_t thread;
 
   if (pthread_create(&thread, NULL, press_then, &p) != 0) {
     tap_bail("no thread");
   }
-  double pressed = run(&c, RG_EINTR, "pressed");
+  double pressed = run(c, &status);
 
   press_end(thread);
-  printf("# %.4f s of %.4f s\n", pressed, whole);
-  ok(pressed < whole / 8 + whole / 5 + 0.003, "it ends early");
+  printf("# %.4f s of %.4f s, %d\n", pressed, whole, (int)status);
+  return status == RG_EINTR && pressed < whole / 8 + whole / 5 + 0.003;
+}
+
+/* Once for the memory, once for the time it takes; then pressed.  On a busy machine the press may
+** come late, so that one of several has to be in time. */
+static void test_row(row_case c)
+{
+  rg_status status;
+  double whole;
+  bool early = false;
+
+  run(&c, &status);
+  whole = run(&c, &status);
+  is_status(status, RG_OK, c.what);
+  for (int i = 0; i < 20 && !early; i++) {
+    early = ends_early(&c, whole);
+  }
+  ok(early, "it ends early");
+  run(&c, &status);
+  is_status(status, RG_OK, "whole again");
 }
 
 static void test_order(void)
