@@ -27,6 +27,15 @@ describe('stored text', function()
         '\226\130', '\240\159\153x', '\255', '\194\128', '\226\129\167' } do
       assert.is_nil(plain.line(bad):find '[\128-\255]', bad)
     end
+    -- the first and last of each range that commands, and what lies beside them
+    for _, c in ipairs { '\194\128', '\194\159', '\226\128\142', '\226\128\143', '\226\128\168',
+        '\226\128\174', '\226\129\166', '\226\129\169' } do
+      assert.is_nil(plain.line('a' .. c .. 'b'):find '[\128-\255]', c)
+    end
+    for _, c in ipairs { '\194\160', '\226\128\141', '\226\128\144', '\226\128\167', '\226\128\175',
+        '\226\129\165', '\226\129\170' } do
+      assert.equal('a' .. c .. 'b', plain.line('a' .. c .. 'b'))
+    end
     math.randomseed(5)
     for _ = 1, 5000 do
       local bytes = {}
