@@ -5,7 +5,8 @@ local ffi = require 'ffi'
 require 'ridge'
 local sums = require 'ridge.profile.sums'
 
--- Events { name, from, to, module =, parent = (its place), kind = 'op' }; to nil: it failed.
+-- Events { name, from, to, module =, parent = (its place), kind = 'op', device_ns = }; to nil: it
+-- failed.
 local function profile(list, windows)
   local events = {}
   local copy = { n = #list, events = ffi.new('rg_happening[?]', #list) }
@@ -13,7 +14,7 @@ local function profile(list, windows)
     events[i] = { name = e[1], kind = e.kind or 'op', module = e.module, shapes = '', path = '',
       parent = e.parent and e.parent - 1 or -1, serial = i - 1, begin_ns = e[2], end_ns = e[3],
       from_ns = e[2], to_ns = e[3], flops = 0, bytes = 0, device = 'cpu', stream = 0, step = -1,
-      n_threads = 1, live_bytes = 0 }
+      n_threads = 1, live_bytes = 0, device_ns = e.device_ns }
     copy.events[i - 1].begin_ns, copy.events[i - 1].end_ns = e[2], e[3] or -1
   end
   function copy.each()
@@ -70,6 +71,10 @@ describe('time of a section', function()
     assert.equal(50 + 100, p.section.long.ns)
     assert.equal(150, p.layer['(long)'].self_ns)
     assert.equal(50, p.layer['(outside)'].self_ns)
+    p = profile({ { 'long', 50, 350, kind = 'range' } }, -- and ends within the second
+      { { from = 0, to = 100, first = 0, behind = 1 },
+        { from = 300, to = 400, first = 1, behind = 1 } })
+    assert.equal(50 + 50, p.section.long.ns)
   end)
 
   it('in itself is counted once, and one that did not end has what it held', function()
@@ -80,5 +85,30 @@ describe('time of a section', function()
     assert.equal(30, p.section.open.ns)
     assert.equal(2, p.operations[1].calls)
     assert.equal(40, p.operations[1].self_ns)
+  end)
+end)
+
+describe('time of a layer', function()
+  it('in all is its own and that of the layers in it, each once', function()
+    local p = profile { { 'net', 100, 400, kind = 'range', module = 'net' },
+      { 'net.a', 150, 200, kind = 'range', module = 'net.a', parent = 1 },
+      { 'exp', 160, 170, module = 'net.a', parent = 2 },
+      { 'net.b', 200, 290, kind = 'range', module = 'net.b', parent = 1 },
+      { 'net.b.c', 210, 280, kind = 'range', module = 'net.b.c', parent = 4 } }
+    assert.same({ 160, 300 }, { p.layer.net.self_ns, p.layer.net.total_ns })
+    assert.same({ 50, 50 }, { p.layer['net.a'].self_ns, p.layer['net.a'].total_ns })
+    assert.same({ 20, 90 }, { p.layer['net.b'].self_ns, p.layer['net.b'].total_ns })
+    assert.same({ 70, 70 }, { p.layer['net.b.c'].self_ns, p.layer['net.b.c'].total_ns })
+  end)
+
+  it('on a device is that of all its calls there', function()
+    local p = profile { { 'exp', 100, 110, module = 'a', device_ns = 30 },
+      { 'exp', 120, 130, module = 'a', device_ns = 40 }, { 'sum', 140, 150, module = 'b',
+        device_ns = 5 }, { 'tanh', 160, 170, module = 'b' } }
+    assert.same({ 75, 40 }, { p.device_ns, p.op_ns })
+    assert.same({ 70, 5 }, { p.layer.a.device_ns, p.layer.b.device_ns })
+    assert.equal(70, p.operations[1].device_ns)
+    assert.equal(0.07, p.operations[1].share)
+    assert.is_nil(p.operations[2].device_ns)
   end)
 end)
