@@ -127,7 +127,7 @@ function M.quantized_accuracy(run)
   end
   local measured = ('%d of %d parameters are of 8 bits'):format(small, n)
   if small == 0 then return no(measured, 'nothing is quantized, so it costs no accuracy') end
-  return open(measured, 'what it costs is told by evaluating both', 'bytes')
+  return open(measured, 'what it costs is told by evaluating both', 'observed')
 end
 
 function M.result_cache()

@@ -82,10 +82,15 @@ M.ALL = {
     "p:table { by = 'call' } of ridge.profile" },
   keep_there = { "bring it once: loaders with device = 'cuda:0', parameters that stay",
     'ridge.timeline(step)' },
-  bytes = { 'products of 8-bit factors: ridge.scaled_linear',
-    'the error and the time of each layer, beside its f32' },
+  bytes = { 'weights and rows in 8 bits: q = ridge.quant.dynamic(net)',
+    'ridge.quant.compare(net, q, { shape = sizes, test = test }): its speed, its accuracy; '
+    .. 'ridge recipes/quant.lua' },
+  observed = { 'ranges observed over more batches, or bf16: q = ridge.quant.static(net, '
+    .. '{ calibrate = loader })',
+    'ridge.quant.compare(net, q, { shape = sizes, test = test }); ridge recipes/quant.lua' },
   smaller_net = { 'a smaller net that learns from this one: ridge.nn.distillation_loss; layers of '
-    .. 'low rank, sketched ones', 'ridge recipes/distill.lua; ridge recipes/landscape.lua' },
+    .. 'low rank, sketched ones; units that are cut off: ridge.prune.shrink',
+    'ridge recipes/distill.lua; ridge recipes/landscape.lua; the report of ridge.prune.shrink' },
 }
 
 --- What bounds something, in words.
