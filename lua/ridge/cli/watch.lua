@@ -105,11 +105,25 @@ local function watch_run(run, opt, terminal)
   until false
 end
 
--- What a word names: a folder of a run, where it is one; nil.
+-- Runs in the folders of a folder: their paths.
+local function runs_in(folder)
+  local list, read = {}, require 'ridge.tensorboard.read'
+  for _, name in ipairs(require('ridge.host').directory(folder) or {}) do
+    local path = folder:gsub('/+$', '') .. '/' .. name:gsub('/$', '')
+    if read.find(path) then list[#list + 1] = path end
+  end
+  table.sort(list)
+  return list
+end
+
+-- What a word names: a folder of a run, where it is one; nil. Without a stroke it may be a sweep's.
 local function run_of(word)
   local run = require('ridge.monitor.live').open(word)
   if run or not word:find '/' then return run end
-  require('ridge.blame').raise(('watch: there is no event file in %s'):format(word), 'EARG')
+  local runs = runs_in(word)
+  require('ridge.blame').raise(('watch: there is no event file in %s%s'):format(word,
+    #runs > 0 and ', but in ' .. table.concat(runs, ', ', 1, math.min(5, #runs))
+    .. (#runs > 5 and (' and %d more'):format(#runs - 5) or '') or ''), 'EARG')
 end
 
 local function as_run(opt, word, terminal)

@@ -164,7 +164,7 @@ describe('a run that is watched', function()
     assert.matches(' · ended\n$', text)
     text, status = folders.run(('./ridge watch %s/runs'):format(folder))
     assert.equal(1, status)
-    assert.matches('there is no event file in ', text)
+    assert.matches('there is no event file in .*/runs, but in .*/runs/one\n', text)
   end)
 
   it('whose process was killed is told, by the status too', function()
