@@ -5,6 +5,7 @@
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local options = require 'ridge.options'
+local plain = require 'ridge.plain'
 local columns = require 'ridge.show.columns'
 local guard = require 'ridge.guard'
 local lines = require 'ridge.lines'
@@ -154,9 +155,9 @@ end
 
 -- Who was alive at the peak, as a table of so many lines.
 local function text_of(self, most)
-  local head = ('%s: at most %s live, %s before, %s behind; %d blocks taken, %d given back%s')
+  local head = ('%s: at most %s live, %s before, %s behind; %s taken, %d given back%s')
     :format(self.device, summary.bytes(self.peak), summary.bytes(self.before),
-      summary.bytes(self.live), self.taken, self.events - self.taken,
+      summary.bytes(self.live), plain.count(self.taken, 'block'), self.events - self.taken,
       self.lost > 0 and ('; %d later events not kept'):format(self.lost) or '')
   local rows, rest, n = {}, 0, 0
   for i, row in ipairs(self.at_peak) do

@@ -245,6 +245,18 @@ describe('stacks', function()
     assert.equal(p:folded(), file_of(function(path) p:folded(path) end))
   end)
 
+  it('of speedscope end where their weights do, which are whole', function()
+    local function node(name, ns, within)
+      return { name = name, kind = 'op', self_ns = ns, within = within or {} }
+    end
+    local text = require('ridge.profile.stacks').speedscope { tree = node('all', 10.5,
+      { node('a', 0.5), node('b', 2.5), node('c', 3.7), node('d', 0) }) }
+    local profile = canonical.decode(text).profiles[1]
+    assert.same({ 11, 1, 3, 4 }, profile.weights)
+    assert.equal(11 + 1 + 3 + 4, profile.endValue)
+    assert.equal(4, #profile.samples)
+  end)
+
   it('of speedscope are its format', function()
     local p = training()
     local file = canonical.decode(file_of(function(path) p:speedscope(path) end))
@@ -320,6 +332,21 @@ describe('a flame graph', function()
     end
     assert.near(1180, bottom.w, 0.01)
     assert.matches('linear: [%d.]+ .-s, [%d.]+ %%, 1 call', text)
+  end)
+
+  it('has boxes as wide as the own times in them, whatever a call took in all', function()
+    local function node(name, ns, own, within)
+      return { name = name, kind = 'op', calls = 1, ns = ns, self_ns = own, within = within or {} }
+    end
+    local text = {}
+    require('ridge.profile.flame').draw({ ns = 100, tree = node('all', 7, 10,
+      { node('a', 999, 30), node('b', 1, 60) }) }, function(part) text[#text + 1] = part end)
+    local boxes = parse(table.concat(text))
+    assert.equal(3, #boxes)
+    assert.near(1180, boxes[1].w, 0.01)
+    assert.near(354, boxes[2].w, 0.01) -- a, the longer one, stands first
+    assert.near(708, boxes[3].w, 0.01)
+    assert.near(boxes[2].x + 354, boxes[3].x, 0.01)
   end)
 
   it('of nothing is one', function()

@@ -57,8 +57,9 @@ function M.speedscope(p)
       list[i] = index[label]
     end
     samples[#samples + 1] = '[' .. table.concat(list, ',') .. ']'
-    weights[#weights + 1] = ('%.0f'):format(node.self_ns)
-    sum = sum + math.floor(node.self_ns + 0.5)
+    local ns = math.floor(node.self_ns + 0.5) -- samples divide times: they are not whole
+    weights[#weights + 1] = ('%d'):format(ns)
+    sum = sum + ns
   end)
   return ('{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"ridge",'
     .. '"name":"ridge.profile","activeProfileIndex":0,"shared":{"frames":[%s]},"profiles":[{'
