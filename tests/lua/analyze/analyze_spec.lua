@@ -181,6 +181,16 @@ describe('layers of an analysis', function()
     assert.equal(42 + 35, a.params)
   end)
 
+  it('hold the bytes of their own type', function()
+    for dtype, bytes in pairs { f64 = 8, f32 = 4, bf16 = 2, f16 = 2 } do
+      local net = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3)):to(dtype)
+      local a = net:analyze(ridge.randn(4, 6):to(dtype), COUNTED)
+      local by = by_name(a)
+      assert.same({ 35 * bytes, 18 * bytes, 53 * bytes, 35 * bytes / 2 ^ 20 },
+        { by['1'].bytes, by['2'].bytes, a.bytes, by['1'].mb }, dtype)
+    end
+  end)
+
   it('that are frozen have parameters, and no gradients', function()
     local net = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 2))
     net[1]:freeze()
