@@ -290,6 +290,28 @@ describe('a line', function()
     assert.equal('applies', require('ridge.advise.speed').batch_size(r).state)
   end)
 
+  it('of larger batches are of those alone that leave a fifth of the memory free', function()
+    local function tried(room)
+      local asked = {}
+      local r = run_of.new({ rows = 8, device = 'cpu' }, { peak = function() return 1000 end,
+        pair_passes = function(_, _, how)
+          asked[#asked + 1] = how.rows
+          return { ratio = 1, lo = 1, hi = 1, a_ns = 1, b_ns = 1 }
+        end }, {})
+      function r.room() return room end
+      local list, why = r:batches()
+      return asked, list, why
+    end
+    assert.same({ 16, 32 }, (tried(5000)))
+    assert.same({ 16 }, (tried(4999)))
+    assert.same({ 16 }, (tried(2500)))
+    local asked, list, why = tried(2499)
+    assert.same({}, asked)
+    assert.is_nil(list)
+    assert.equal('twice the batch does not fit into memory', why)
+    assert.same({ 16, 32 }, (tried(nil)))
+  end)
+
   it('of data loading waits, or does not', function()
     local x, y = classes(64, 8, 2)
     local function loader(s)
