@@ -147,10 +147,13 @@ void rg_ring_graph(int64_t n)
 
 const char *rg_range_name(const char *name)
 {
-  return name != NULL ? rg_text_keep(name) : NULL;
+  const char *kept = name != NULL ? rg_text_keep(name) : NULL;
+
+  /* The time of what has no place among the names is told under one name, not left out. */
+  return name == NULL || kept != NULL ? kept : "(too many names)";
 }
 
-/* kept: NULL where nobody keeps the name. */
+/* kept: NULL where there is no name. */
 static int64_t begin_named(const char *kept, int32_t module, rg_place *before)
 {
   int64_t serial = -1;
@@ -170,7 +173,7 @@ static int64_t begin_named(const char *kept, int32_t module, rg_place *before)
 
 int64_t rg_range_begin(const char *name, int32_t module, rg_place *before)
 {
-  return begin_named(rg_text_keep(name), module, before);
+  return begin_named(rg_range_name(name), module, before);
 }
 
 void rg_range_enter(rg_range *range)

@@ -91,9 +91,40 @@ static void test_long_ring(void)
   rg_reader_close(reader);
 }
 
+/* The process keeps so many names: ranges of others are told under one, and none is left out.
+** Behind all other tests, which want names. */
+static void test_many_names(void)
+{
+  enum { MANY = 20000 };
+  rg_happening e = { 0 };
+  rg_place before;
+  char name[32];
+  int64_t at = 0;
+  int32_t n = 0, n_others = 0;
+  int32_t reader = opened(1 << RG_EVENT_RANGE, 0, 1 << 16);
+
+  for (int i = 0; i < MANY; i++) {
+    (void)snprintf(name, sizeof(name), "name %d", i);
+    rg_range_end(rg_range_begin(name, i % 2, &before), &before);
+  }
+  while (rg_reader_next(reader, &at, &e) == RG_OK && e.name != NULL) {
+    n++;
+    if (strcmp(e.name, "(too many names)") == 0) {
+      n_others++;
+    }
+  }
+  is_int(n, MANY, "each range is there");
+  ok(n_others > 0 && n_others < MANY, "some under one name");
+  rg_range_end(rg_range_begin("name 1", 0, &before), &before);
+  is_status(rg_reader_next(reader, &at, &e), RG_OK, "one more");
+  ok(e.name != NULL && strcmp(e.name, "name 1") == 0, "whose name is kept");
+  rg_reader_close(reader);
+}
+
 int main(void)
 {
   test_time();
   test_long_ring();
+  test_many_names();
   return done();
 }
