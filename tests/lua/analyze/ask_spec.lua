@@ -194,6 +194,14 @@ describe('what if', function()
     assert.equal('f32', a._job.net:parameters()[1].tensor.dtype)
   end)
 
+  it('in other types keeps indices for the backward pass as they are', function()
+    local net = nn.Sequential(nn.Embedding(13, 8), nn.Linear(8, 5))
+    local a = net:analyze(ridge.zeros(4, 3):to 'i32', COUNTED)
+    local lines = a:what_if { dtype = { 'f32', 'bf16' } }
+    assert.same({ 12 * 4 + 12 * 8 * 4, 12 * 4 + 12 * 8 * 2 },
+      { lines[1].saved_bytes, lines[2].saved_bytes })
+  end)
+
   it('in other types leaves the bytes of what is whole', function()
     local Mixed = nn.class 'Mixed'
     function Mixed:init()
