@@ -308,3 +308,20 @@ describe('a curve of memory', function()
       t.at_peak[3].line })
   end)
 end)
+
+describe('what is told of the CPU', function()
+  it('has as cached what is reserved and not live', function()
+    local x = ridge.ones(1000)
+    local s = memory.stats()
+    assert.is_true(s.live >= x.bytes)
+    assert.equal(s.reserved - s.live, s.cached)
+  end)
+
+  it('has of each stage what it added to the one before', function()
+    local s = memory.stages { model = function() return ridge.nn.Linear(256, 256) end,
+      input = function() return ridge.randn(512, 256) end }
+    for i = 2, 4 do assert.near(s[i].live - s[i - 1].live, s[i].delta, 1e-9) end
+    assert.near((256 * 256 + 256) * 4 / 2 ^ 20, s.model, 0.01)
+    assert.near(512 * 256 * 4 / 2 ^ 20, s.input, 0.01)
+  end)
+end)
