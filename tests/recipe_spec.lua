@@ -188,6 +188,28 @@ describe('recipes/analyze.lua', function()
   end)
 end)
 
+describe('recipes/pipeline.lua', function()
+  it('has a verdict for each step, and a file that runs at the end', function()
+    local out = os.tmpname()
+    local status, text = run('./ridge --threads 1 recipes/pipeline.lua --smoke --out ' .. out)
+    os.remove(out)
+    assert.equal(0, status, text)
+    local steps = {}
+    for line in text:gmatch '[^\n]+' do
+      local step, verdict = line:match '^(%l+) +([%a ,]+%a)  +%S'
+      if verdict and step ~= 'no' then steps[#steps + 1] = step end
+    end
+    assert.equal('benchmark profile optimize prune quantize export benchmark',
+      table.concat(steps, ' '))
+    local bytes, of = text:match '\nexport +smaller +(%S+) MB of (%S+) MB'
+    assert.is_true(tonumber(bytes) < 0.3 * tonumber(of))
+    -- the file answers what the quantized net answers, apart from what rounding changes
+    local q, f = text:match 'quantize[^\n]*accuracy (%S+) %%', text:match 'benchmark[^\n]*fast '
+      .. '[^\n]*accuracy (%S+) %%'
+    assert.near(tonumber(q), tonumber(f), 2)
+  end)
+end)
+
 describe('recipes/paths.lua', function()
   it('times every path of every layer, and draws which wins where', function()
     local folder = os.tmpname()
