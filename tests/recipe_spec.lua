@@ -204,8 +204,8 @@ describe('recipes/pipeline.lua', function()
     local bytes, of = text:match '\nexport +smaller +(%S+) MB of (%S+) MB'
     assert.is_true(tonumber(bytes) < 0.3 * tonumber(of))
     -- the file answers what the quantized net answers, apart from what rounding changes
-    local q, f = text:match 'quantize[^\n]*accuracy (%S+) %%', text:match 'benchmark[^\n]*fast '
-      .. '[^\n]*accuracy (%S+) %%'
+    local q = text:match '\nquantize[^\n]*accuracy (%S+) %%'
+    local f = text:match '\nbenchmark[^\n]*fast[^\n]*accuracy (%S+) %%'
     assert.near(tonumber(q), tonumber(f), 2)
   end)
 end)
