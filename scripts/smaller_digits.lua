@@ -7,7 +7,7 @@
 -- and the chain prune -> distill -> quantize: accuracy on test images by pairs of answers, time at
 -- 1 and 64 rows in paired blocks, megabytes held. Bits alone are in recipes/quant.lua. Each row is
 -- written when it is known, and a run that was ended goes on where it was; what is printed is the
--- mean over the seeds with its interval. results/kept/smaller_digits.txt is what it printed.
+-- mean over the seeds with its interval. Rows: results/kept/smaller_digits.tsv.
 
 local ridge = require 'ridge'
 local ab = require('ridge.measure.ab').ab
