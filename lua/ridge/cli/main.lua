@@ -3,6 +3,7 @@
 --
 -- Statuses: 0 done, 1 error or usage, 2 some points failed, 130 interrupted.
 
+require 'ridge.pairs' -- first: loops that had run hot with Lua's own were seen to lose entries
 local commands = require 'ridge.cli.commands'
 local host = require 'ridge.host'
 local near = require 'ridge.near'
