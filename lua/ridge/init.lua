@@ -86,7 +86,7 @@ local LATE = {
   any = { 'ridge.sweep.space', 'any' }, when = { 'ridge.sweep.space', 'when' },
 }
 for _, name in ipairs { 'top', 'best', 'show', 'retry', 'export', 'watch', 'replay', 'db', 'replot',
-                        'doctor', 'note' } do
+                        'doctor', 'note', 'report' } do
   LATE[name] = { 'ridge.cli.call', name }
 end
 

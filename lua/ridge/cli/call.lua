@@ -72,7 +72,7 @@ local function run(what, ...)
 end
 
 for _, name in ipairs { 'top', 'best', 'show', 'retry', 'export', 'watch', 'replay', 'db', 'replot',
-                        'doctor', 'note' } do
+                        'doctor', 'note', 'report' } do
   M[name] = function(...)
     local status = run(name, ...)
     if status ~= 0 then return status end -- at the prompt, nothing more is to be shown

@@ -277,18 +277,30 @@ end
 
 local ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 
+local pairs_of -- the two letters of each twelve bits: pages carry megabytes
+
 --- Base64 (RFC 4648).
 ---@param bytes string
 ---@return string text
 function M.base64(bytes)
-  local out = {}
-  for i = 1, #bytes, 3 do
-    local a, b, c = bytes:byte(i, i + 2)
-    local n = a * 65536 + (b or 0) * 256 + (c or 0)
-    for k = 1, 4 do
-      local at = math.floor(n / 64 ^ (4 - k)) % 64 + 1
-      out[#out + 1] = (k == 3 and not b or k == 4 and not c) and '=' or ALPHABET:sub(at, at)
+  if not pairs_of then
+    pairs_of = {}
+    for i = 0, 4095 do
+      local a, b = math.floor(i / 64) + 1, i % 64 + 1
+      pairs_of[i] = ALPHABET:sub(a, a) .. ALPHABET:sub(b, b)
     end
+  end
+  local out, n, rest = {}, 0, #bytes % 3
+  for i = 1, #bytes - rest, 3 do
+    local a, b, c = bytes:byte(i, i + 2)
+    out[n + 1], out[n + 2] = pairs_of[a * 16 + math.floor(b / 16)], pairs_of[b % 16 * 256 + c]
+    n = n + 2
+  end
+  if rest > 0 then
+    local a, b = bytes:byte(-rest, -1)
+    b = b or 0
+    local text = pairs_of[a * 16 + math.floor(b / 16)] .. pairs_of[b % 16 * 256]
+    out[n + 1] = text:sub(1, rest + 1) .. ('='):rep(3 - rest)
   end
   return table.concat(out)
 end

@@ -22,7 +22,8 @@ describe('a published database', function()
       UPDATE worker SET argv = 'ridge /home/ann/hidden.lua';
       UPDATE attempt SET printed = 'it printed this', message = 'cannot open "/home/ann/x.bin": no';
       UPDATE env SET vars = '{"threads":2,"LD_PRELOAD":"/home/ann/lib.so"}';
-      UPDATE sweep SET args = '{"data":"~/ann@work/x.csv","rate":"rows/s","again":"/home/ann/x.bin"}'
+      UPDATE sweep
+        SET args = '{"data":"~/ann@work/x.csv","rate":"rows/s","again":"/home/ann/x.bin"}'
         WHERE name = 'widths';
       UPDATE config SET params = '{"file":"/home/ann/x.bin","width":64}' WHERE id = 1]], 'secrets')
     db:close()

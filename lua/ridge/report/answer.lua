@@ -1,0 +1,87 @@
+-- SPDX-License-Identifier: MIT
+--- What a sweep found, in three sentences: the points that cannot be told from the best, what the
+--- first of them is and what limits it, which parameter matters.
+
+local best = require 'ridge.sweep.best'
+local plain = require 'ridge.plain'
+local results = require 'ridge.store.results'
+local space = require 'ridge.sweep.space'
+local unit = require 'ridge.show.unit'
+local where = require 'ridge.sweep.where'
+
+local M = {}
+
+-- Where nobody says what is looked for: the first phase, else the first metric with a direction.
+local function usual(directions)
+  local names = {}
+  for name in pairs(directions) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    if directions[name .. '_p95'] then return 'min ' .. name end
+  end
+  for _, name in ipairs(names) do
+    if directions[name] ~= 0 then return name end
+  end
+  return nil
+end
+
+--- The answer of a stored sweep.
+---@param st table store
+---@param sweep table id, name
+---@param rows table of ridge.store.results
+---@param wanted string|nil 'max rows_per_s'; the first phase when left out
+---@return table answer sentences; goal, found (of ridge.sweep.best, nil where nothing is measured),
+---  show (a value of the goal as text)
+function M.of(st, sweep, rows, wanted)
+  local directions = results.directions(st, sweep.id)
+  wanted = wanted or usual(directions)
+  if not wanted then return { sentences = { 'Nothing of this sweep is measured yet.' } } end
+  local goal = best.goal(wanted, directions, rows, 'the sweep ' .. sweep.name)
+  local is_time = goal.is_plain and directions[goal.measured .. '_p95'] ~= nil
+  local function show(v)
+    return is_time and unit.format('ns', v) or ('%.4g'):format(v)
+  end
+  local found, params = best.set(rows, goal), results.params(st, sweep.id)
+  local said = { goal = goal, found = found, show = show, sentences = {} }
+  local function say(text, ...) said.sentences[#said.sentences + 1] = text:format(...) end
+  local n, way = #found.set, goal.better > 0 and 'most' or 'least'
+  if n == 0 then
+    say('No point has %s yet.', goal.text)
+    return said
+  end
+  local first = found.set[1]
+  if found.disturbed then
+    say('All %s with %s are of grade D: others used the machine, or it was not steady.',
+      plain.count(n, 'point'), goal.text)
+    say('None of them is called the best; they lie between %s and %s.', show(first.v),
+      show(found.set[n].v))
+    say('On a quiet machine "ridge retry %s --grade D" measures them again.', sweep.name)
+    return said
+  end
+  local label = {}
+  for _, name in ipairs(params) do label[name] = first.row[name] end
+  local others = n > 1 and ('; %d other of %d points cannot be told from it'):format(n - 1,
+    n + found.behind)
+    or found.behind > 0 and ('; each of %d others is told apart from it'):format(found.behind) or ''
+  say('The %s %s is %s, at %s%s.', way, goal.text,
+    first.lo and ('%s (%s to %s)'):format(show(first.v), show(first.lo), show(first.hi))
+    or show(first.v), space.label(label), others)
+  local limit, share
+  if goal.measured and directions[goal.measured .. '_p95'] then
+    limit, share = best.limit(first.row, goal.measured, where.machine(st, sweep))
+  end
+  if limit then
+    say('It is limited by %s and reaches %.0f %% of that roof.', limit, 100 * share)
+  else
+    say 'What limits it is not known: no cost or no ceilings are stored.'
+  end
+  local effect = best.effects(rows, goal, params)[1]
+  if effect then
+    say('%s matters most: its values differ by a factor of %.3g, and %s is the best of them.',
+      effect.name, effect.reach, type(effect.best) == 'number' and ('%.6g'):format(effect.best)
+      or tostring(effect.best))
+  end
+  return said
+end
+
+return M

@@ -1,0 +1,338 @@
+-- SPDX-License-Identifier: MIT
+--- A page about one stored sweep: the answer, pictures, points, failures, what was wrong with the
+--- machine, where and how it was measured, and the commands that make it again.
+--
+-- It is at most five megabytes: pictures and the table of all points are left out where they would
+-- not fit, and the page says which, and the command that makes them.
+
+local answer = require 'ridge.report.answer'
+local canonical = require 'ridge.store.canonical'
+local flags = require 'ridge.measure.flags'
+local format = require 'ridge.store.format'
+local html = require 'ridge.report.html'
+local notes = require 'ridge.store.notes'
+local picture = require 'ridge.sweep.picture'
+local plain = require 'ridge.plain'
+local query = require 'ridge.store.query'
+local results = require 'ridge.store.results'
+local schema = require 'ridge.store.schema'
+local unit = require 'ridge.show.unit'
+
+local M = {}
+
+--- Bytes of a page at most.
+M.MOST = 5 * 2 ^ 20
+
+local PICTURES_MOST, CSV_MOST = 2.6 * 2 ^ 20, 1.6 * 2 ^ 20 -- of base64
+local ROWS, FAILED, MESSAGE, SOURCE, NOTE = 200, 40, 400, 48 * 1024, 2000
+local KINDS = { 'map', 'slices', 'efficiency', 'roofline', 'effects', 'uncertainty' }
+
+local function cut(text, most)
+  return #text <= most and text or text:sub(1, most) .. ' ...' -- a torn letter is escaped later
+end
+
+local function shell(text)
+  text = tostring(text)
+  return text:find '^[%w_./:=@+-]+$' and text or "'" .. text:gsub("'", "'\\''") .. "'"
+end
+
+-- -- Pictures -------------------------------------------------------------------------------------
+
+-- One figure, light and dark; nil where this sweep has nothing for it.
+local function drawn(kind, st, sweep)
+  local ok, light, dark, figure = pcall(function()
+    local made = picture.figure(kind, st, sweep)
+    return made:png { theme = 'light', scale = 1.5 }, made:png { theme = 'dark', scale = 1.5 }, made
+  end)
+  if ok then return light, dark, figure end
+  if type(light) == 'table' and light.code == 'EINTR' then error(light, 0) end
+  return nil
+end
+
+local function pictures(st, sweep, rows)
+  local parts, left, bytes = {}, {}, 0
+  local measured = false
+  for _, row in ipairs(rows) do measured = measured or row.state == 'ok' end
+  for _, kind in ipairs(measured and KINDS or {}) do
+    local light, dark, figure = drawn(kind, st, sweep)
+    if light then
+      local size = (#light + #dark) * 4 / 3
+      if bytes + size > PICTURES_MOST then
+        left[#left + 1] = kind
+      else
+        bytes = bytes + size
+        local headline = figure.finding or figure.title or kind
+        parts[#parts + 1] = ('<figure><picture><source media="(prefers-color-scheme: dark)" '
+          .. 'srcset="%s"><img src="%s" alt="%s" width="%d" height="%d"></picture>\n'
+          .. '<figcaption>%s</figcaption></figure>'):format(html.data('image/png', dark),
+          html.data('image/png', light), html.escape(headline), figure:width(), figure:height(),
+          html.escape(('%s: %s'):format(kind, headline)))
+      end
+    end
+  end
+  return parts, left
+end
+
+-- -- Points ---------------------------------------------------------------------------------------
+
+local function flag_words(text)
+  local out = {}
+  for name in (text or ''):gmatch '%S+' do
+    local known = flags.describe(name:upper())
+    out[#out + 1] = known and known.text or name
+  end
+  return table.concat(out, '; ')
+end
+
+local function word(v)
+  if type(v) == 'number' then return v == v and ('%.6g'):format(v) or 'nan' end
+  return v ~= nil and cut(tostring(v), 80) or nil
+end
+
+-- The points, best first: parameters, phases with intervals, metrics, grade and why.
+local function points(st, sweep, rows, said)
+  local params = results.params(st, sweep.id)
+  local directions = results.directions(st, sweep.id)
+  local phases, metrics, names, small = {}, {}, {}, {}
+  for name in pairs(directions) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    if directions[name .. '_p95'] then
+      phases[#phases + 1] = name
+      small[name .. '_first'] = true
+      for _, pair in ipairs(schema.PHASE_COLUMNS) do small[name .. pair[1]] = true end
+      for _, pair in ipairs(schema.COLD_COLUMNS) do small[name .. pair[1]] = true end
+    end
+  end
+  for _, name in ipairs(names) do
+    if not small[name] then metrics[#metrics + 1] = name end
+  end
+  local order, rank = {}, {}
+  for i, each in ipairs(said.found and said.found.set or {}) do rank[each.row] = i end
+  for _, row in ipairs(rows) do if row.state == 'ok' then order[#order + 1] = row end end
+  local goal = said.goal
+  local by = goal and goal.measured or phases[1]
+  table.sort(order, function(a, b)
+    local x, y = rank[a] or math.huge, rank[b] or math.huge
+    if x ~= y then return x < y end
+    local u, v = by and a[by], by and b[by]
+    if u ~= v and type(u) == 'number' and type(v) == 'number' and u == u and v == v then
+      if goal and goal.better > 0 and goal.is_plain then return u > v end
+      return u < v
+    end
+    return a.trial < b.trial
+  end)
+  local heads, kinds = { 'trial' }, { 'n' }
+  local function head(name, kind)
+    heads[#heads + 1] = name
+    kinds[#heads] = kind
+  end
+  for _, name in ipairs(params) do head(name, 'n') end
+  for _, name in ipairs(phases) do head(name, 'n') head('95 %', 'n') end
+  for _, name in ipairs(metrics) do head(name, 'n') end
+  head 'grade'
+  head('why', 't')
+  local cells = {}
+  for i = 1, math.min(ROWS, #order) do
+    local row, line = order[i], { order[i].trial }
+    local at = 1
+    local function add(v)
+      at = at + 1
+      line[at] = v
+    end
+    for _, name in ipairs(params) do add(word(row[name])) end
+    for _, name in ipairs(phases) do
+      local lo, hi = row[name .. '_lo'], row[name .. '_hi']
+      add(row[name] and unit.format('ns', row[name]))
+      add(lo and hi and ('%s to %s'):format(unit.format('ns', lo), unit.format('ns', hi)))
+    end
+    for _, name in ipairs(metrics) do add(word(row[name])) end
+    add(row.grade)
+    add(cut(flag_words(row.flags), 300))
+    cells[i] = line
+  end
+  return html.table(heads, cells, kinds), #order
+end
+
+-- All points as a file to keep; nil where it would not fit.
+local function csv(st, sweep)
+  local found = query.all(st, sweep.name)
+  if #found.lines * #found.titles * 4 > CSV_MOST then return nil end
+  local text = format.text(found, 'csv')
+  if #text * 4 / 3 > CSV_MOST then return nil end
+  return ('<p><a download="%s.csv" href="%s">All points as CSV</a> (%s, %d columns; times in '
+    .. 'ns)</p>'):format(html.escape((sweep.name:gsub('[^%w_.-]', '_'))),
+    html.data('text/csv', text), plain.count(#found.lines, 'row'), #found.titles)
+end
+
+-- -- What went wrong ------------------------------------------------------------------------------
+
+local FAILED_STATES = { 'oom', 'timeout', 'error', 'crashed', 'cancelled', 'infeasible' }
+
+local function failures(rows, params)
+  local by, list = {}, {}
+  for _, row in ipairs(rows) do
+    for _, state in ipairs(FAILED_STATES) do
+      if row.state == state then
+        by[state] = (by[state] or 0) + 1
+        list[#list + 1] = row
+      end
+    end
+  end
+  if #list == 0 then return '' end
+  local counts, cells = {}, {}
+  for _, state in ipairs(FAILED_STATES) do
+    if by[state] then counts[#counts + 1] = ('%d %s'):format(by[state], state) end
+  end
+  for i = 1, math.min(FAILED, #list) do
+    local row, label = list[i], {}
+    for _, name in ipairs(params) do label[name] = row[name] end
+    cells[i] = { row.trial, cut(require('ridge.sweep.space').label(label), 200), row.state,
+      row.reason and cut(row.reason, MESSAGE) or nil }
+  end
+  return table.concat({ html.p(table.concat(counts, ', ') .. '.'),
+    html.table({ 'trial', 'point', 'how', 'message' }, cells, { 'n', 't', nil, 't' }),
+    #list > #cells and html.p(('%d more are not listed.'):format(#list - #cells), 'muted') or '' },
+    '\n')
+end
+
+local function disturbances(rows)
+  local n, names, grades = {}, {}, {}
+  for _, row in ipairs(rows) do
+    if row.grade then grades[row.grade] = (grades[row.grade] or 0) + 1 end
+    for name in (type(row.flags) == 'string' and row.flags or ''):gmatch '%S+' do
+      if not n[name] then names[#names + 1], n[name] = name, 0 end
+      n[name] = n[name] + 1
+    end
+  end
+  table.sort(names, function(a, b)
+    if n[a] ~= n[b] then return n[a] > n[b] end
+    return a < b
+  end)
+  local items, words = {}, {}
+  for i, name in ipairs(names) do
+    if i > 40 then break end
+    items[i] = { cut(flag_words(name), 200), plain.count(n[name], 'point') }
+  end
+  for _, grade in ipairs { 'A', 'B', 'C', 'D' } do
+    if grades[grade] then words[#words + 1] = ('%d of grade %s'):format(grades[grade], grade) end
+  end
+  if #words == 0 then return '' end
+  return html.p(table.concat(words, ', ')
+    .. '. A is precise and clean, B and C have reservations, D is not to be trusted.')
+    .. html.facts(items)
+end
+
+-- -- Where and how --------------------------------------------------------------------------------
+
+local WHERE = [[/* where points ran */ SELECT m.cpu, m.cores, m.threads, m.ram, m.os, m.kernel,
+    m.virt, d.kind, d.name AS device, b.ridge, b.git, b.dirty, b.compiler, e.governor, e.vars,
+    count(*) AS n, min(a.began) AS first, max(coalesce(a.ended, a.began)) AS last
+  FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
+  JOIN main.env e ON e.id = a.env_id JOIN main.machine m ON m.id = e.machine_id
+  JOIN main.build b ON b.id = e.build_id JOIN main.device d ON d.id = e.device_id
+  WHERE t.sweep_id = ? GROUP BY e.id ORDER BY n DESC LIMIT 10]]
+
+local WHAT = [[/* what was run */ SELECT s.args, s.space, s.seed, s.strategy, r.name, r.source,
+    p.json AS protocol, p.version FROM main.sweep s JOIN main.recipe r ON r.id = s.recipe_id
+  JOIN main.protocol p ON p.id = s.protocol_id WHERE s.id = ?]]
+
+local function day(us) return us and os.date('!%Y-%m-%d %H:%M UTC', us / 1e6) or nil end
+
+local function machine(st, sweep)
+  local parts, rows = {}, st.db:look(WHERE, sweep.id)
+  for _, r in ipairs(rows) do
+    parts[#parts + 1] = html.facts {
+      { 'Machine', ('%s, %s cores, %s threads%s'):format(r.cpu, r.cores or '?', r.threads or '?',
+        r.ram and ', ' .. unit.format('bytes', r.ram) or '') },
+      { 'Device', r.kind ~= 'cpu' and r.device or nil },
+      { 'System', ('%s, Linux %s%s'):format(r.os or '?', r.kernel or '?',
+        r.virt and r.virt ~= 'none' and ', ' .. r.virt or '') },
+      { 'Settings', cut(('governor %s; %s'):format(r.governor or 'unknown', r.vars), 600) },
+      { 'ridge', ('%s, commit %s%s, %s'):format(r.ridge, r.git or 'unknown',
+        r.dirty == 1 and ' with changes' or '', r.compiler or '?') },
+      { 'Measured', ('%s to %s, %s'):format(day(r.first), day(r.last),
+        plain.count(r.n, 'point')) } }
+  end
+  return table.concat(parts, '\n'), rows[1]
+end
+
+-- The commands that make it again.
+local function again(sweep, what, ran)
+  local lines = {}
+  if ran and ran.git then lines[1] = ('git checkout %s'):format(shell(ran.git)) end
+  if what.source ~= '' then
+    lines[#lines + 1] = ('# the recipe below as %s'):format(plain.line(what.name or 'recipe.lua'))
+  end
+  local args, words = canonical.decode(what.args), {}
+  for name, v in pairs(args) do
+    if type(v) ~= 'table' then
+      words[#words + 1] = ('--%s %s'):format(tostring(name):gsub('_', '-'), shell(v))
+    end
+  end
+  table.sort(words)
+  lines[#lines + 1] = ('ridge sweep %s%s'):format(shell(what.name or 'recipe.lua'),
+    #words > 0 and ' -- ' .. table.concat(words, ' ') or '')
+  lines[#lines + 1] = ('ridge report %s -o %s.html'):format(shell(sweep.name),
+    (sweep.name:gsub('[^%w_.-]', '_')))
+  return lines
+end
+
+-- -- The page -------------------------------------------------------------------------------------
+
+--- The page.
+---@param st table an open store
+---@param name string the sweep
+---@param opt table|nil wanted: what is best, as of ridge.best's `for`
+---@return string html
+---@return string[] left what was left out: sentences
+function M.page(st, name, opt)
+  local sweep = query.sweep(st, name)
+  schema.views(st.db)
+  local rows, params = results.rows(st, sweep.id), results.params(st, sweep.id)
+  local said = answer.of(st, sweep, rows, opt and opt.wanted)
+  local what = st.db:row(WHAT, sweep.id)
+  local left = {}
+  local where, ran = machine(st, sweep)
+  local drawings, undrawn = pictures(st, sweep, rows)
+  for _, kind in ipairs(undrawn) do
+    left[#left + 1] = ('the picture %s: ridge plot %s %s'):format(kind, kind, shell(sweep.name))
+  end
+  local list, n = points(st, sweep, rows, said)
+  local file = n > 0 and csv(st, sweep)
+  if n > 0 and not file then
+    left[#left + 1] = ('the table of all points: ridge export %s --as csv -o %s.csv'):format(
+      shell(sweep.name), (sweep.name:gsub('[^%w_.-]', '_')))
+  end
+  if n > ROWS then
+    left[#left + 1] = ('%d of %d points in the table below'):format(n - ROWS, n)
+  end
+  local noted = {}
+  local all = notes.of(st, sweep)
+  for i = math.max(1, #all - 19), #all do
+    noted[#noted + 1] = { os.date('!%Y-%m-%d', all[i].at / 1e6), cut(all[i].text, NOTE) }
+  end
+  local lead = ('%s measured of %s%s'):format(n, plain.count(#rows, 'point'),
+    ran and (', %s, %s'):format(ran.kind == 'cpu' and ran.cpu or ran.device, day(ran.last)) or '')
+  local body = { ('<h1>%s</h1>'):format(html.escape(sweep.name)), html.p(lead, 'muted'),
+    html.p(table.concat(said.sentences, ' '), 'answer'),
+    html.section('Pictures', unpack(drawings)),
+    html.section('Points', list, file),
+    html.section('Failures', failures(rows, params)),
+    html.section('How far to trust it', disturbances(rows)),
+    html.section('Notes', html.facts(noted)),
+    html.section('Where', where),
+    html.section('How', html.facts {
+      { 'Protocol', ('version %d: %s'):format(what.version, cut(what.protocol, 2000)) },
+      { 'Space', cut(what.space, 4000) }, { 'Arguments', cut(what.args, 2000) },
+      { 'Order', ('%s, seed %d'):format(what.strategy, what.seed) } },
+      what.source ~= '' and html.folded('Recipe ' .. (what.name or ''), cut(what.source, SOURCE))
+        or ''),
+    html.section('Again', html.commands(again(sweep, what, ran))),
+    #left > 0 and html.section('Left out', html.p(table.concat(left, '; ') .. '.')) or '',
+    html.p(('Made by ridge %s from %s.'):format(require('ridge').version(),
+      st.path:match '[^/]+$'), 'muted') }
+  return html.page(sweep.name .. ' · ridge', body), left
+end
+
+return M

@@ -1,0 +1,211 @@
+-- SPDX-License-Identifier: MIT
+-- Pages of sweeps: of none, one and many points, all failed, all disturbed; that nothing stored is
+-- a mark, and that they stay small.
+local folders = dofile 'tests/lua/store/folder.lua'
+local points = dofile 'tests/lua/report/points.lua'
+local html = require 'ridge.report.html'
+local picture = require 'ridge.sweep.picture'
+local report = require 'ridge.report.sweep'
+local store = require 'ridge.store'
+
+local VOID = { meta = true, link = true, img = true, source = true }
+
+-- Every tag is closed where it was opened, and attributes are quoted.
+local function check(text)
+  assert.truthy(text:find '^<!DOCTYPE html>\n<html lang="en">')
+  local body = text:gsub('^<!DOCTYPE html>', ''):gsub('<style>.-</style>', '')
+  local open = {}
+  for slash, name, rest in body:gmatch '<(/?)([%w]*)([^<>]*)>' do
+    assert.is_true(name ~= '', rest:sub(1, 80))
+    if slash == '/' then
+      assert.equal(table.remove(open), name)
+    else
+      local bare = rest:gsub('[%w-]+="[^"]*"', ''):gsub('%s', '')
+      assert.equal('', bare, name)
+      for attribute in rest:gmatch '%s([%w-]+)="' do
+        assert.is_nil(attribute:find '^on')
+      end
+      if not VOID[name] then open[#open + 1] = name end
+    end
+  end
+  assert.same({}, open)
+  local outside = body:gsub('<[^<>]*>', '')
+  assert.is_nil(outside:find '[<>]')
+  assert.is_nil(text:find('<script', 1, true))
+  assert.is_nil(text:find '[%z\1-\8\11-\31\127]')
+  assert.is_true(#text <= report.MOST)
+  for tag in body:gmatch '<%w[^<>]*>' do -- nothing is asked for that is not in the page
+    for _, to in tag:gmatch '%s(%w+)="([^"]*)"' do assert.is_nil(to:find '^%a+://') end
+  end
+end
+
+describe('the page of a sweep', function()
+  local folder, path
+
+  before_each(function()
+    folder = folders.new()
+    path = folder .. '/s.db'
+  end)
+  after_each(function() folders.remove(folder) end)
+
+  local function page(n, opt, wanted)
+    points.make(path, n, opt)
+    local text, left
+    store.with(path, 'read', function(st)
+      text, left = report.page(st, 'points', wanted)
+    end)
+    check(text)
+    return text, left
+  end
+
+  it('of no points says so', function()
+    local text = page(0)
+    assert.matches('Nothing of this sweep is measured yet.', text, 1, true)
+    assert.is_nil(text:find '<img')
+    assert.matches('0 measured of 0 points', text, 1, true)
+  end)
+
+  it('of one point has it, and no set', function()
+    local text, left = page(1)
+    assert.matches('The least fwd is [^<]*101[^<]* at batch=1 kind=', text)
+    assert.is_nil(text:find('told from it', 1, true))
+    assert.matches('download="points.csv" href="data:text/csv;base64,', text, 1, true)
+    assert.same({}, left)
+  end)
+
+  it('has pictures light and dark, with their headline beside them', function()
+    local text = page(12)
+    local n = 0
+    for dark, light, alt in text:gmatch('<source media="%(prefers%-color%-scheme: dark%)" '
+        .. 'srcset="(data:image/png;base64,[^"]+)"><img src="(data:image/png;base64,[^"]+)" '
+        .. 'alt="([^"]+)"') do
+      n = n + 1
+      assert.not_equal(dark, light)
+      assert.is_true(#alt > 10)
+    end
+    assert.is_true(n >= 2)
+    local policy = text:match '<meta http%-equiv="Content%-Security%-Policy" content="([^"]+)">'
+    local sha256 = require 'ridge.store.sha256'
+    assert.equal(("default-src 'none'; img-src data:; style-src 'sha256-%s'"):format(
+      html.base64(sha256.digest(text:match '<style>(.-)</style>'))), policy)
+    for _, word in ipairs { 'CPU ', '4f2a91c', 'Protocol', 'Recipe', 'ridge sweep', 'Notes',
+        'grade A', 'Arguments' } do
+      assert.matches(word, text, 1, true)
+    end
+  end)
+
+  it('of failed points lists them, and calls none best', function()
+    local text = page(60, { state = 'oom' })
+    assert.matches('<p>60 oom.</p>', text, 1, true)
+    assert.matches('20 more are not listed.', text, 1, true)
+    assert.is_nil(text:find '<img')
+    assert.matches('Nothing of this sweep is measured yet.', text, 1, true)
+  end)
+
+  it('of disturbed points says why, in words, and ranks none', function()
+    local text = page(9, { grade = 'D', flags = 'FOREIGN' })
+    assert.matches('All 9 points with fwd are of grade D', text, 1, true)
+    assert.matches('ridge retry points --grade D', text, 1, true)
+    assert.matches(html.escape(require('ridge.measure.flags').describe('FOREIGN').text), text, 1,
+      true)
+    assert.is_nil(text:find '%f[%w]FOREIGN%f[%W]')
+  end)
+
+  it('of 5,000 points is small: what does not fit is said, with what makes it', function()
+    local drawn = picture.figure
+    finally(function() picture.figure = drawn end) -- luacheck: ignore 122
+    local n = 0
+    picture.figure = function(kind) -- luacheck: ignore 122
+      n = n + 1
+      return { png = function() return ('x'):rep(400000) end, finding = kind .. points.EVIL,
+        width = function() return 700 end, height = function() return 500 end,
+        text = function() return points.EVIL end }
+    end
+    local text, left = page(5000, { times = 3 })
+    assert.is_true(#text > 2 ^ 20)
+    local said = table.concat(left, '\n')
+    assert.matches('the picture uncertainty: ridge plot uncertainty points', said, 1, true)
+    assert.matches('ridge export points --as csv', said, 1, true)
+    assert.matches('4800 of 5000 points', said, 1, true)
+    assert.matches('Left out', text, 1, true)
+    assert.equal(6, n)
+    assert.equal(2, select(2, text:gsub('<img', '')))
+    assert.equal(201, select(2, text:gsub('<tr>', '')))
+  end)
+
+  it('ranks by what is asked for', function()
+    local text = page(3, nil, { wanted = 'max batch / fwd' })
+    assert.matches('The most batch / fwd is', text, 1, true)
+    local ok, err = pcall(function()
+      store.with(path, 'read', function(st) report.page(st, 'points', { wanted = 'max zork' }) end)
+    end)
+    assert.is_false(ok)
+    assert.matches('there is no zork', err.message, 1, true)
+  end)
+end)
+
+describe('ridge report', function()
+  local folder, a, b
+  setup(function()
+    folder = folders.new()
+    a, b = folder .. '/a.db', folder .. '/b.db'
+    dofile('tests/lua/store/two_machines.lua').make(a, b)
+  end)
+  teardown(function() folders.remove(folder) end)
+
+  local function read(name)
+    local file = io.open(folder .. '/' .. name, 'rb')
+    local text = file and file:read '*a'
+    if file then file:close() end
+    return text
+  end
+
+  it('writes a file, or all of what was there stays', function()
+    local host = package.loaded['ridge.host']
+    package.loaded['ridge.host'] = host or { is_terminal = function() return false end }
+    local main = require('ridge.cli.report').main
+    local printed = {}
+    local plain = require 'ridge.plain'
+    local before = { plain.print, plain.note }
+    plain.print = function(...) -- luacheck: ignore 122
+      printed[#printed + 1] = table.concat { ... }
+    end
+    plain.note = plain.print -- luacheck: ignore 122
+    finally(function()
+      plain.print, plain.note = before[1], before[2] -- luacheck: ignore 122
+      package.loaded['ridge.host'] = host
+    end)
+    assert.equal(0, main { 'widths', '--db', a, '-o', folder .. '/w.html' })
+    check(read 'w.html')
+    assert.matches('w.html: %d+ KB\n', printed[1])
+    assert.equal(1, main { 'nosuch', '--db', a, '-o', folder .. '/w.html' })
+    check(read 'w.html')
+    assert.equal(1, main { 'widths', '--db', a, '-o', folder .. '/none/w.html' })
+    assert.equal(1, main { 'widths', '--db', '/etc/passwd', '-o', folder .. '/p.html' })
+    assert.is_nil(read 'p.html')
+    for _, wrong in ipairs { {}, { 'a', 'b' }, { '--compare', a }, { 'widths', '--sweep', 'x' },
+        { '--compare', a, b, '--for', 'fwd' }, { 'widths', '--zork' } } do
+      assert.equal(1, main(wrong))
+    end
+    assert.equal(0, main { '--compare', a, b, '-o', folder .. '/both.html' })
+    local both = read 'both.html'
+    check(both)
+    assert.matches('Of 11 timings that both have, in b.db against a.db: 5 faster, 6 open.', both, 1,
+      true)
+    assert.matches('These are ratios of machines, Other CPU 7 against Test CPU 9000', both, 1, true)
+  end)
+
+  it('is silent under tidy, where that is installed', function()
+    if os.execute 'tidy -v >/dev/null 2>&1' ~= 0 then return pending 'tidy is not installed' end
+    local path = folder .. '/evil.db'
+    points.make(path, 30)
+    store.with(path, 'read', function(st)
+      local file = assert(io.open(folder .. '/evil.html', 'w'))
+      file:write((report.page(st, 'points')))
+      file:close()
+    end)
+    local pipe = io.popen(('tidy -e -q %s/evil.html 2>&1'):format(folder))
+    assert.equal('', pipe:read '*a')
+    pipe:close()
+  end)
+end)
