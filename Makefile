@@ -192,11 +192,12 @@ asan ubsan tsan memcheck:
 cover:               ## print what no test reaches
 	@scripts/cover.sh
 
+# PREFIX and DESTDIR go on as they were given, in make's environment: a quote in them is one
 .PHONY: install uninstall
 install: all         ## put it below PREFIX (/usr/local), as DESTDIR/PREFIX where that is given
-	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install $(BUILD)
+	@scripts/install $(BUILD)
 uninstall:           ## remove what install put there
-	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install --remove
+	@scripts/install --remove
 
 .PHONY: clean help
 clean:               ## remove what was built

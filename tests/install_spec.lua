@@ -108,6 +108,33 @@ describe('what is installed', function()
     assert.equal(before, all(folder))
   end)
 
+  it('is told PREFIX by make as it was given, and says it as a shell reads it', function()
+    local odd = folder .. "/it's"
+    local quoted = "'" .. odd:gsub("'", "'\\''") .. "'"
+    -- what is built is taken as it is: another test may be running it
+    local text = run('make -s -o all install PREFIX=' .. quoted)
+    assert.matches(('make uninstall PREFIX=%s takes it away'):format(quoted), text, 1, true)
+    assert.equal('2\n', run(('"%s/bin/ridge" -e 1+1'):format(odd)))
+    run('make -s uninstall PREFIX=' .. quoted)
+    assert.equal(before, all(folder))
+  end)
+
+  it('has no empty page where the program cannot write one', function()
+    local build = folder .. '/build'
+    local fails = "printf '#!/bin/sh\n[ $1 != help ] || exit 3\necho words\n'"
+    run(("mkdir '%s' && %s >'%s/ridge' && chmod +x '%s/ridge'"):format(build, fails, build, build))
+    local text, status = folders.run(install .. build)
+    assert.equal(1, status)
+    assert.matches("ridge.1: '[^\n]*/ridge help %-%-man' failed\n.*it is not whole", text)
+    assert.equal('', run(("find '%s/usr' -name 'ridge.1*'"):format(folder)))
+    -- and where it says nothing
+    run(("printf '#!/bin/sh\n[ $1 = help ] || echo words\n' >'%s/ridge'"):format(build))
+    assert.equal(1, select(2, folders.run(install .. build)))
+    run(install .. '--remove')
+    run(("rm -r '%s'"):format(build))
+    assert.equal(before, all(folder))
+  end)
+
   it('needs a whole path', function()
     for _, path in ipairs { '/tmp/../x', '/tmp/./x', '/tmp/x\ny' } do
       assert.equal(2, select(2, folders.run(("PREFIX='%s' scripts/install build"):format(path))))
