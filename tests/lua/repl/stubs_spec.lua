@@ -1,0 +1,137 @@
+-- SPDX-License-Identifier: MIT
+-- Meta files for editors: each public name and no other, with what each takes.
+local argument = require 'ridge.repl.argument'
+local folders = dofile 'tests/lua/store/folder.lua'
+local help = require 'ridge.repl.help'
+local names = require 'ridge.repl.names'
+local ridge = require 'ridge'
+local stubs = require 'ridge.repl.stubs'
+local types = require 'ridge.types'
+
+local KINDS = { any = true, boolean = true, number = true, integer = true, string = true,
+  table = true, ['function'] = true, ['nil'] = true, thread = true, userdata = true }
+
+describe('stubs', function()
+  local files, by = stubs.files(ridge), {}
+  for _, file in ipairs(files) do by[file.path] = file.text end
+
+  it('hold each public name and no other', function()
+    local held = {}
+    local function note(table_of, prefix)
+      for name in pairs(table_of) do held[#held + 1] = prefix .. name end
+    end
+    local loaded = {}
+    for path, text in pairs(by) do
+      if path:find '%.lua$' then loaded[path] = assert(loadstring(text, '@' .. path))() end
+    end
+    note(loaded['library/ridge.lua'], 'ridge.')
+    for path, made in pairs(loaded) do
+      local module = path:match '^library/ridge/(%w+)%.lua$'
+      if module and module ~= 'values' then note(made, 'ridge.' .. module .. '.') end
+    end
+    table.sort(held)
+    assert.same(names.all(ridge), held)
+  end)
+
+  it('have the options of every function that takes some', function()
+    local n = 0
+    for _, name in ipairs(names.all(ridge)) do
+      local f = ridge
+      for part in name:gmatch '%.([%w_]+)' do f = f[part] end
+      if type(f) == 'table' and rawget(f, '__name') then f = help.member(f, 'init') end
+      local spec = type(f) == 'function' and argument.spec_of(f)
+      if spec and next(spec) then
+        local path = name:match '^ridge%.([%w_]+)%.'
+        local text = by[path and ('library/ridge/%s.lua'):format(path) or 'library/ridge.lua']
+        local class = text:match('%-%-%-@class ' .. name:gsub('%.', '%%.') .. '%.Options\n(.-)\n\n')
+        assert.is_string(class, name)
+        for key, rule in pairs(spec) do
+          if type(key) == 'string' and key:find '^[%a_][%w_]*$' then
+            n = n + 1
+            local mark = rule.required and ' ' or '? '
+            assert.truthy((class .. '\n'):find('---@field ' .. key .. mark, 1, true),
+              name .. ' ' .. key)
+          end
+        end
+      end
+    end
+    assert.is_true(n > 200)
+  end)
+
+  it('say what a tensor can do, and other values', function()
+    local text, seen = by['library/ridge/values.lua'], {}
+    for _, entry in ipairs(types.all()) do
+      local owner = entry.name:gsub('[^%w_]', '_')
+      seen[owner] = true
+      for name in pairs(entry.methods) do
+        if name:find '^[%a_][%w_]*$' and name ~= 'repeat' and name ~= 'end' and name ~= 'and'
+          and name ~= 'or' and name ~= 'not' then
+          assert.truthy(text:find(('function %s:%s('):format(owner, name), 1, true), name)
+        end
+      end
+    end
+    assert.is_true(seen.Tensor and seen.Module)
+    assert.truthy(text:find('---sum over axes\n---@param axes number|table', 1, true))
+    assert.truthy(text:find('---@operator add(ridge.Tensor|number): ridge.Tensor', 1, true))
+  end)
+
+  it('are annotations that LuaLS reads: a name, a type it knows, text', function()
+    local classes = {}
+    for _, text in pairs(by) do
+      for class in text:gmatch '%-%-%-@class ([%w_.]+)' do classes[class] = true end
+    end
+    -- a type at the beginning of a text: words and quoted ones between bars
+    local function check(text, line)
+      repeat
+        local quoted = text:match "^'[^']*'()"
+        local word, behind = text:match '^([%w_.]+)%[?%]?()'
+        assert.is_true(quoted ~= nil or word ~= nil and (KINDS[word] or classes[word]) == true, line)
+        text = text:sub(quoted or behind)
+        local more = text:sub(1, 1) == '|'
+        text = more and text:sub(2) or text
+      until not more
+      assert.truthy(text == '' or text:find '^ ', line)
+    end
+    for path, text in pairs(by) do
+      assert.is_true(#text < 400000, path) -- above, a server skips a file
+      for line in text:gmatch '[^\n]+' do
+        local tag, rest = line:match '^%-%-%-@(%w+) ?(.*)$'
+        if tag == 'param' or tag == 'field' then
+          check(assert(rest:match '^[%w_.]+%??%s(.+)', line), line)
+        elseif tag == 'return' or tag == 'type' then
+          check(rest, line)
+        elseif tag then
+          assert.truthy(tag == 'class' or tag == 'meta' or tag == 'overload' or tag == 'operator',
+            line)
+        end
+      end
+    end
+    assert.equal('{"diagnostics.globals":["arg"],"runtime.version":"LuaJIT",'
+      .. '"workspace.library":["library"]}\n', by['.luarc.json'])
+  end)
+
+  it('are written below a folder, beside settings that stay', function()
+    local folder = folders.new()
+    finally(function() folders.remove(folder) end)
+    local plain = require 'ridge.plain'
+    local before, said = { plain.print, plain.note }, {}
+    plain.print = function(...) -- luacheck: ignore 122
+      said[#said + 1] = table.concat { ... }
+    end
+    plain.note = plain.print -- luacheck: ignore 122
+    local main = require('ridge.cli.stubs').main
+    local first = main { folder .. '/new/' }
+    folders.put(folder .. '/new/.luarc.json', 'mine')
+    folders.put(folder .. '/new/library/ridge.lua', 'old')
+    local again = main { folder .. '/new' }
+    folders.put(folder .. '/file', '')
+    local wrong = main { folder .. '/file' }
+    local none = main {}
+    plain.print, plain.note = before[1], before[2] -- luacheck: ignore 122
+    assert.same({ 0, 0, 1, 1 }, { first, again, wrong, none })
+    assert.equal('mine', folders.get(folder .. '/new/.luarc.json'))
+    assert.equal(by['library/ridge.lua'], folders.get(folder .. '/new/library/ridge.lua'))
+    assert.matches(('^%d files\n'):format(#files), (said[1]:gsub('^.*: ', '')))
+    assert.matches('.luarc.json is there and stays', said[3], 1, true)
+  end)
+end)
