@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- `ridge replot`: a figure drawn again from its own file.
 
+local plain = require 'ridge.plain'
 local stored = require 'ridge.cli.stored'
 
 local M = {}
@@ -13,13 +14,46 @@ local SPEC = {
 A figure of ridge carries its rows. Draws it again, in another look or size, over itself or into
 another file.
 
-    ridge replot map.png --theme dark --size 2400x1500 -o dark.png]],
+    ridge replot map.png --theme dark --size 2400x1500 -o dark.png
+
+It takes a picture out of a page of ridge report, too.
+
+    ridge replot widths.html --picture 2 -o effects.png]],
   rest = 'FIGURE.png', most = 1,
+  { 'picture', 1, 'of a page: which one, from 1', integer = true, min = 1 },
   { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
   { 'size', '', 'pixels, such as 2400x1500; as it was made when left out' },
   { 'o', '', 'file to write, - for standard output; the figure itself when left out', short = 'o',
     writes = 'file' },
 }
+
+-- The bytes of a picture of a page; nil and why not.
+local function picture_of(path, number)
+  local file, reason = io.open(path, 'rb')
+  if not file then return nil, ('%s cannot be read: %s'):format(path, reason) end
+  local page, n = file:read '*a', 0
+  file:close()
+  for text in page:gmatch '<img src="data:image/png;base64,([A-Za-z0-9+/=]+)"' do
+    n = n + 1
+    if n == number then return require('ridge.report.html').bytes(text) end
+  end
+  if n == 0 then return nil, path .. ' is no page of ridge report with pictures' end
+  return nil, ('%s has %s'):format(path, plain.count(n, 'picture'))
+end
+
+-- The figure of a file; of a page, of its picture. Where it is drawn to when nobody says.
+local function figure_of(path, opt)
+  local plot, look = require 'ridge.plot', { theme = opt.theme }
+  if not path:lower():find '%.html?$' then return plot.replot(path, look), path end
+  local bytes, reason = picture_of(path, opt.picture)
+  if not bytes then require('ridge.blame').raise(reason, 'EFORMAT') end
+  local name = os.tmpname()
+  require('ridge.ffi.output').write(name, 'replot', bytes)
+  local ok, figure = pcall(plot.replot, name, look)
+  os.remove(name)
+  if not ok then error(figure, 0) end
+  return figure, ('%s-%d.png'):format(path:gsub('%.[^.]*$', ''), opt.picture)
+end
 
 --- Draw again.
 ---@param argv string[]
@@ -29,9 +63,8 @@ function M.main(argv)
     if not rest[1] then return stored.fail('replot', 'a figure is missing') end
     local size, reason = require('ridge.cli.plot').size(opt.size)
     if reason then return stored.fail('replot', reason) end
-    local path = opt.o ~= '' and opt.o or rest[1]
-    stored.picture(require('ridge.plot').replot(rest[1], { theme = opt.theme }), path,
-      { theme = opt.theme, size = size })
+    local figure, path = figure_of(rest[1], opt)
+    stored.picture(figure, opt.o ~= '' and opt.o or path, { theme = opt.theme, size = size })
   end)
 end
 

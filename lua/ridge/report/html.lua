@@ -39,6 +39,25 @@ a{color:inherit}dt{font-weight:600}dd{margin:0 0 .4rem 1rem}
 ---@return string uri
 function M.data(kind, bytes) return ('data:%s;base64,%s'):format(kind, M.base64(bytes)) end
 
+local LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+
+--- What base64 stands for.
+---@param text string
+---@return string bytes
+function M.bytes(text)
+  local value_of, out = {}, {}
+  for i = 1, #LETTERS do value_of[LETTERS:byte(i)] = i - 1 end
+  for i = 1, #text - 3, 4 do
+    local a, b, c, d = text:byte(i, i + 3)
+    local x, y, z, w = value_of[a], value_of[b], value_of[c], value_of[d] -- nil: the = of the end
+    out[#out + 1] = z and w and string.char(x * 4 + math.floor(y / 16),
+      y % 16 * 16 + math.floor(z / 4), z % 4 * 64 + w)
+      or z and string.char(x * 4 + math.floor(y / 16), y % 16 * 16 + math.floor(z / 4))
+      or string.char(x * 4 + math.floor(y / 16))
+  end
+  return table.concat(out)
+end
+
 --- A whole page.
 ---@param title string
 ---@param body string[] pieces of HTML

@@ -57,7 +57,8 @@ local function box(list)
   for i = 1, math.min(ROWS, #sorted) do
     local found = sorted[i]
     local known = found.ratio == found.ratio
-    rows[i] = { label(found), found.phase or '', found.verdict, known and ratio.text(found.ratio)
+    rows[i] = { label(found), (found.phase or '') .. (found.cache == 'cold' and ' cold' or ''),
+      found.verdict, known and ratio.text(found.ratio)
       or '', found.ci_lo and found.ci_hi and ratio.range(found.ci_lo, found.ci_hi) or '',
       found.a_ns and unit.format('ns', found.a_ns) or '',
       found.b_ns and unit.format('ns', found.b_ns) or '',

@@ -85,7 +85,8 @@ describe('stubs', function()
       repeat
         local quoted = text:match "^'[^']*'()"
         local word, behind = text:match '^([%w_.]+)%[?%]?()'
-        assert.is_true(quoted ~= nil or word ~= nil and (KINDS[word] or classes[word]) == true, line)
+        local known = word and (KINDS[word] or classes[word])
+        assert.is_true(quoted ~= nil or known == true, line)
         text = text:sub(quoted or behind)
         local more = text:sub(1, 1) == '|'
         text = more and text:sub(2) or text

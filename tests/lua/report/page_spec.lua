@@ -178,6 +178,17 @@ describe('ridge report', function()
     assert.equal(0, main { 'widths', '--db', a, '-o', folder .. '/w.html' })
     check(read 'w.html')
     assert.matches('w.html: %d+ KB\n', printed[1])
+    -- and its pictures can be drawn again
+    local replot = require('ridge.cli.replot').main
+    assert.equal(0, replot { folder .. '/w.html', '--picture', '2', '--theme', 'dark' })
+    local kind = require('ridge.plot').replot(folder .. '/w-2.png').kind
+    assert.equal('effects', kind)
+    assert.equal(1, replot { folder .. '/w.html', '--picture', '9' })
+    assert.matches('w.html has 2 pictures', printed[#printed], 1, true)
+    assert.equal(1, replot { folder .. '/nothing.html' })
+    for _, bytes in ipairs { '', 'a', 'ab', 'abc', ('\0\255x'):rep(99) .. 'y' } do
+      assert.equal(bytes, html.bytes(html.base64(bytes)))
+    end
     assert.equal(1, main { 'nosuch', '--db', a, '-o', folder .. '/w.html' })
     check(read 'w.html')
     assert.equal(1, main { 'widths', '--db', a, '-o', folder .. '/none/w.html' })
