@@ -315,6 +315,10 @@ M.FUNCTIONS = {
   ['ridge.sql'] = '"SELECT count(*) AS n, max(width) FROM fit", { db = "fit.db" }',
   ['ridge.sweep'] = '"other"',
   ['ridge.sweeps'] = '{ db = "fit.db" }',
+  ['ridge.note'] = '"fit", one { "new BIOS", "a\\nb" }, { db = "fit.db" }',
+  ['ridge.report'] = '"fit", { db = "fit.db", o = "fit.html", ["for"] = one { "fwd", '
+    .. '"max square" } }',
+  ['ridge.any'] = '{ a, b, c }',
   ['ridge.best'] = '"fit", { ["for"] = one { "fwd", "max square" }, n = a, db = "fit.db" }',
   ['ridge.top'] = '"fit", { by = one { "fwd", "square" }, n = a, db = "fit.db" }',
   ['ridge.merge'] = '"fit.merged.db", "fit.db"',
