@@ -21,9 +21,9 @@ the sweep. Only rows are drawn, and the picture carries them: `ridge replot` dra
     ridge plot slices widths -x width -y fwd --by batch --facet dtype --theme dark
 
 SWEEP may be several, 'mlp,mlp-2' or 'mlp*': their points are drawn together. machine, cpu, commit,
-host, date and sweep are columns, too.
+host, date and sweep are columns, too: --a machine=m1a2b3c4 --b machine=m5d6e7f8.
 
-    ridge plot ratio 'mlp,mlp-2' --a machine=m1a2b3c4 --b machine=m5d6e7f8]]
+    ridge plot slices 'widths*' -x width -y fwd --facet machine]]
 
 -- What each option of a kind is called on the command line, beside x, y and z.
 local TEXTS = { 'facet', 'by', 'a', 'b', 'of', 'from', 'to', 'trials', 'label', 'params', 'dtype',

@@ -16,9 +16,7 @@ another file.
 
     ridge replot map.png --theme dark --size 2400x1500 -o dark.png
 
-It takes a picture out of a page of ridge report, too.
-
-    ridge replot widths.html --picture 2 -o effects.png]],
+It takes a picture out of a page of ridge report, too: replot widths.html --picture 2.]],
   rest = 'FIGURE.png', most = 1,
   { 'picture', 1, 'of a page: which one, from 1', integer = true, min = 1 },
   { 'theme', 'light', 'look', choices = { 'light', 'dark' } },

@@ -18,7 +18,7 @@ and how they were measured, the recipe, the commands that make it again, and a C
 what was left out is said.
 
     ridge report widths -o widths.html
-    ridge report --compare mine.db theirs.db -o both.html]],
+    ridge report --compare main.db pr.db -o both.html]],
   rest = 'SWEEP | A.db B.db', most = 2,
   { 'compare', false, 'two databases, the second one against the first' },
   { 'for', '', "what is best: 'max rows_per_s', 'min fwd'; the first phase when left out" },

@@ -53,9 +53,7 @@ function M.box(value, width)
   lines[#lines] = lines[#lines] ~= '' and lines[#lines] or nil -- a newline at the end
   local most, room = field(value, '__lines') or LINES, columns.terminal()
   if #lines > most then
-    local more = field(value, '__more')
-    lines[most] = colour.paint('dim', ('... %d lines more%s'):format(#lines - most + 1,
-      more and ': ' .. more or ''))
+    lines[most] = colour.paint('dim', ('... %d lines more'):format(#lines - most + 1))
   end
   for i = 1, math.min(#lines, most) do lines[i] = columns.cut(lines[i], room) end
   return table.concat(lines, '\n', 1, math.min(#lines, most))
@@ -104,12 +102,12 @@ function M.png(value)
   return nil, colour.strip(broken(value, '__png', ok and 'no picture' or bytes))
 end
 
-local WAYS = { 'line', 'box', 'html', 'png', 'lines', 'more' }
+local WAYS = { 'line', 'box', 'html', 'png', 'lines' }
 
 --- Give a metatable its ways of showing.
 ---@param meta table
 ---@param ways table line, box, html, png: functions of a value (box also of columns); lines: how
----  many its box has at most; more: what shows the rest
+---  many its box has at most
 ---@return table metatable with __tostring, so that print agrees with the prompt
 function M.ways(meta, ways)
   for _, way in ipairs(WAYS) do meta['__' .. way] = ways[way] end
