@@ -319,6 +319,7 @@ M.FUNCTIONS = {
   ['ridge.report'] = '"fit", { db = "fit.db", o = "fit.html", ["for"] = one { "fwd", '
     .. '"max square" } }',
   ['ridge.any'] = '{ a, b, c }',
+  ['ridge.autocast'] = 'one { "bf16", "f16" }, function() return F(a, b) end',
   ['ridge.best'] = '"fit", { ["for"] = one { "fwd", "max square" }, n = a, db = "fit.db" }',
   ['ridge.top'] = '"fit", { by = one { "fwd", "square" }, n = a, db = "fit.db" }',
   ['ridge.merge'] = '"fit.merged.db", "fit.db"',
