@@ -5,6 +5,7 @@
 #include "graph/infer.h"
 #include "graph/ir.h"
 #include "op/list.h"
+#include "ridge/image.h"
 
 void rg_graph_facts_of(const rg_graph *graph, rg_graph_facts *out)
 {
@@ -224,6 +225,23 @@ rg_status rg_graph_set_input(rg_graph *graph, int32_t node, int32_t slot, int32_
 {
   RG_TRY(rg_ir_set_input(graph, node, slot, value));
   return move_views(graph);
+}
+
+rg_status rg_graph_set_layout(rg_graph *graph, int32_t node, int32_t layout)
+{
+  if (node < 0 || node >= rg_ir_n_nodes(graph) || rg_ir_node_at(graph, node)->op == NULL) {
+    return rg_fail(RG_EARG, "graph: there is no node %d", node);
+  }
+  if (layout < -1 || layout > RG_NHWC) {
+    return rg_fail(RG_EARG, "graph: there is no layout %d of images", layout);
+  }
+  rg_graph_modes modes = *rg_ir_modes_of(graph, rg_ir_node_at(graph, node)->modes);
+  int32_t number;
+
+  modes.layout = layout;
+  RG_TRY(rg_ir_modes_add(graph, &modes, &number));
+  rg_ir_node_at(graph, node)->modes = number;
+  return RG_OK;
 }
 
 rg_status rg_graph_remove(rg_graph *graph, int32_t node)

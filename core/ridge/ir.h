@@ -39,7 +39,8 @@ typedef struct rg_graph_modes {
   int32_t compute;       /* type that the call computed in (rg_call.compute); -1: as inputs come */
   int32_t weight_cast;   /* type that weights were read in; -1: their own */
   int32_t autocast;      /* the thread's setting; -1: off */
-  int32_t layout;        /* RG_NCHW, RG_NHWC; -1: the operation has none */
+  int32_t layout;        /* of images, that the pass channels_last is to give it: RG_NCHW, RG_NHWC;
+                         ** -1: that which it finds best */
   int32_t vendor;        /* as in rg_device_modes */
   int32_t autotune;      /* ... */
   int32_t deterministic; /* ... */
@@ -286,6 +287,10 @@ RG_API rg_status rg_graph_replace(rg_graph *graph, int32_t old, int32_t by) RG_C
 /* Let one input of a node, slot (from 0), be another value; -1 leaves it out.  RG_EARG. */
 RG_API rg_status rg_graph_set_input(rg_graph *graph, int32_t node, int32_t slot,
                                     int32_t value) RG_CHECK;
+
+/* Say how images lie where a node is computed, which the pass channels_last obeys.  node: its number;
+** layout: RG_NCHW, RG_NHWC, or -1: as the pass finds best.  RG_EARG. */
+RG_API rg_status rg_graph_set_layout(rg_graph *graph, int32_t node, int32_t layout) RG_CHECK;
 
 /*
 ** A new node, whose results have memory of their own.

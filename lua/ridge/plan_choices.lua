@@ -8,7 +8,7 @@ local C = require 'ridge.ffi.lib'
 
 local M = {}
 
-M.OPERATIONS = { 'passes', 'epilogue', 'chain' }
+M.OPERATIONS = { 'passes', 'layout', 'epilogue', 'chain' }
 
 local known -- by operation and problem: rows
 
@@ -22,7 +22,7 @@ function M.problem(text)
 end
 
 --- What was chosen; nil where it was not measured, and where `deterministic` is on.
----@param operation string 'passes', 'epilogue' or 'chain'
+---@param operation string one of OPERATIONS
 ---@param problem string
 ---@return string|nil path
 function M.get(operation, problem)

@@ -13,6 +13,8 @@
 ** Not changed are convolutions that are faster as they are: of few channels, by tiles of our own,
 ** and in groups of less than a vector each that are not one channel each.
 **
+** A mark of a node (rg_graph_set_layout) is obeyed, for its region too where it wants them last.
+**
 ** Kernels for the two orders add up in other orders: f32 differs by some 1e-6 of the largest
 ** result.
 */
@@ -41,6 +43,7 @@ typedef struct region {
   int32_t of;     /* the one that it became part of; itself where none */
   int64_t spared; /* bytes that its convolutions convert as they are */
   int64_t copied; /* bytes of images that come in and go out */
+  bool wanted;    /* whatever that costs */
 } region;
 
 typedef struct changing {
@@ -106,6 +109,12 @@ static bool is_few(const rg_graph *g, const rg_ir_node *node)
   return rg_conv_is_few(&call, out);
 }
 
+/* RG_NCHW, RG_NHWC where somebody said so; -1. */
+static int32_t wish_of(const rg_graph *g, const rg_ir_node *node)
+{
+  return rg_ir_modes_of(g, node->modes)->layout;
+}
+
 /* A convolution that is no slower so. */
 static bool fits_conv(const rg_graph *g, const rg_ir_node *node)
 {
@@ -114,8 +123,9 @@ static bool fits_conv(const rg_graph *g, const rg_ir_node *node)
   const int64_t out = rg_ir_value_at(g, rg_ir_outputs(g, node)[0])->meta.shape[1];
   const bool wide = in / o->groups >= VECTOR && out / o->groups >= VECTOR;
 
-  return o->layout == RG_NCHW && (o->groups == 1 || wide || (o->groups == in && in == out)) &&
-         !is_few(g, node);
+  return o->layout == RG_NCHW &&
+         (wish_of(g, node) == RG_NHWC ||
+          ((o->groups == 1 || wide || (o->groups == in && in == out)) && !is_few(g, node)));
 }
 
 /* Inputs of a node that are images of its region; 0 where it has no place in one. */
@@ -193,7 +203,7 @@ static int32_t images_of(const changing *c, int32_t number, const int32_t **in)
 
 static bool fits(const changing *c, const rg_ir_node *node)
 {
-  if (!makes_image(c, node)) {
+  if (!makes_image(c, node) || wish_of(c->g, node) == RG_NCHW) {
     return false;
   }
   const int32_t *in = rg_ir_inputs(c->g, node);
@@ -232,6 +242,7 @@ static void join(changing *c, int32_t a, int32_t b)
     c->region[b].of = a;
     c->region[a].spared += c->region[b].spared;
     c->region[a].copied += c->region[b].copied;
+    c->region[a].wanted = c->region[a].wanted || c->region[b].wanted;
   }
 }
 
@@ -310,6 +321,7 @@ static void count(changing *c, int32_t number)
   if (n == 0) {
     return; /* part of another one */
   }
+  r->wanted = wish_of(c->g, node) == RG_NHWC;
   if (node->op->id == RG_OP_CONV2D) {
     r->spared = bytes_of(c->g, in[0]) + bytes_of(c->g, y);
   }
@@ -388,7 +400,7 @@ static void find_regions(changing *c)
   for (int32_t i = 0; i < c->n; i++) {
     const region *r = &c->region[root(c, c->order[i])];
 
-    c->fits[c->order[i]] = c->fits[c->order[i]] && r->copied < r->spared;
+    c->fits[c->order[i]] = c->fits[c->order[i]] && (r->wanted || r->copied < r->spared);
   }
 }
 

@@ -19,6 +19,19 @@ function M.metas(values)
   return table.concat(list, ' ')
 end
 
+--- Arguments as text, for the text of a kind.
+---@param args table
+---@return string
+function M.words(args)
+  local list = {}
+  for name, value in pairs(args) do
+    list[#list + 1] = ('%s=%s'):format(name,
+      type(value) == 'table' and table.concat(value, 'x') or tostring(value))
+  end
+  table.sort(list)
+  return table.concat(list, ' ')
+end
+
 --- The alternative as a module.
 ---@param opts table {choice = its name in the table of choices, heavy = 'flops' or 'bytes': what
 ---  kinds are ordered by, kind_of = function(node), nil where it has none, take_apart =

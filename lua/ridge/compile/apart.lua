@@ -13,14 +13,7 @@ local function kind_of(node)
     or #node.outputs ~= 1 then
     return nil
   end
-  local names, words = {}, {}
-  for name, value in pairs(args) do
-    names[#names + 1] = name
-    words[name] = type(value) == 'table' and table.concat(value, 'x') or tostring(value)
-  end
-  table.sort(names)
-  for i, name in ipairs(names) do names[i] = name .. '=' .. words[name] end
-  return ('%s %s %s'):format(node.op, metas(node.inputs), table.concat(names, ' '))
+  return ('%s %s %s'):format(node.op, metas(node.inputs), alternative.words(args))
 end
 
 local function take_apart(graph, node)

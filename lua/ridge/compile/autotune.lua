@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --- Mode max-autotune: paths of products are measured (ridge.autotune), then each pass that changes
 --- how something is computed, not whether it is, is left out in turn, and stays out where that is
---- faster; then, one kind of node after the other, activations stand apart from their product, and
---- links of fused chains are calls by themselves. What was found counts for the same graph, and the
+--- faster; then, one kind of node after the other, convolutions have channels first or last,
+--- activations stand apart from their product, and links of fused chains are calls by themselves.
+--- What was found counts for the same graph, and the
 --- same kind of node, again, in the table of choices that ridge.backend.save_choices keeps.
 
 local apart = require 'ridge.compile.apart'
@@ -10,6 +11,7 @@ local chains = require 'ridge.compile.chains'
 local canonical = require 'ridge.store.canonical'
 local choices = require 'ridge.plan_choices'
 local entry = require 'ridge.compile.entry'
+local layouts = require 'ridge.compile.layouts'
 local timing = require 'ridge.compile.timing'
 local trial = require 'ridge.graph_trial'
 
@@ -79,14 +81,23 @@ local function matters(r, name)
   return not r.graph:optimize { name }:same(r.graph)
 end
 
+-- What a graph computes, but for marks: how images lie stands in the arguments of its calls.
+local function shown(graph)
+  local words = {}
+  for i, node in ipairs(graph:nodes()) do
+    words[i] = ('%s %s'):format(node.op, node.args.layout or '')
+  end
+  return table.concat(words, '\n')
+end
+
 -- What is known of single nodes, and what is tried of them besides.
 local function edit(more)
   more = more or {}
   local of_epilogues, of_chains = apart.edit(more.epilogue), chains.edit(more.chain)
-  return function(graph)
+  return { before = { [layouts.PASS] = layouts.marks(more.layout) }, behind = function(graph)
     of_epilogues(graph)
     of_chains(graph)
-  end
+  end }
 end
 
 local function tune_passes(r, names, options, best)
@@ -111,9 +122,51 @@ local function tune_passes(r, names, options, best)
   return best
 end
 
+-- The passes in front of one; nil where it is none of them.
+local function in_front_of(names, pass)
+  local list = {}
+  for _, name in ipairs(names) do
+    if name == pass then return list end
+    list[#list + 1] = name
+  end
+end
+
+-- How images lie in one kind of convolution after the other, where a wish changes anything.
+local function tune_layouts(r, options, best)
+  local list = in_front_of(best.names, layouts.PASS)
+  if not list then return best end
+  local front = r.graph:optimize(list)
+  local function behind(more)
+    local graph = front:copy()
+    layouts.marks(more)(graph)
+    return graph:optimize { layouts.PASS }
+  end
+  for _, kind in ipairs(layouts.kinds(front)) do
+    local problem = choices.problem(kind)
+    local chosen, times = layouts.FOUND, {}
+    for _, wish in ipairs(choices.get('layout', problem) and {} or layouts.WISHES) do
+      local more = { [kind] = wish }
+      if shown(behind(more)) ~= shown(behind()) then
+        local other, ms = faster_than(r, best, best.names, options, edit { layout = more })
+        if ms then times[layouts.FOUND], times[wish] = ms[1], ms[2] end
+        if other then
+          best.plan:release()
+          best, chosen = other, wish
+          break
+        end
+      end
+    end
+    if next(times) then
+      choices.put('layout', problem, chosen, layouts.FOUND, times, timing.ROUNDS)
+    end
+  end
+  return best
+end
+
 -- One kind of node after the other; what is known is not measured again.
 local function tune_nodes(r, options, best, operation, kinds)
-  for _, kind in ipairs(kinds(r.graph:optimize(best.names))) do
+  local graph = entry.optimized(r.graph, best.names, { before = edit().before })
+  for _, kind in ipairs(kinds(graph)) do
     local problem = choices.problem(kind)
     if not choices.get(operation, problem) then
       local other, ms = faster_than(r, best, best.names, options,
@@ -150,6 +203,7 @@ function M.make(r, names, options)
     made.plan:release() -- it has chosen its paths
     made = entry.make(r, names, options.tolerance, edit())
     made = tune_passes(r, names, options, made)
+    made = tune_layouts(r, options, made)
     made = tune_nodes(r, options, made, 'epilogue', apart.kinds)
     return tune_nodes(r, options, made, 'chain', chains.kinds)
   end)

@@ -176,18 +176,38 @@ local function compare(r, made, exact, tolerance)
   made.first_ms, made.same, made.difference = first, same, difference
 end
 
+--- A graph behind passes, and edits between and behind them.
+---@param whole table graph
+---@param names string[] passes
+---@param edit table|nil as `make` takes it
+---@return table graph
+function M.optimized(whole, names, edit)
+  local list = {}
+  edit = edit or {}
+  for _, name in ipairs(names) do
+    local before = edit.before and edit.before[name]
+    if before then
+      whole, list = whole:optimize(list), {}
+      before(whole)
+    end
+    list[#list + 1] = name
+  end
+  whole = whole:optimize(list)
+  if edit.behind then edit.behind(whole) end
+  return whole
+end
+
 --- A plan of a recording behind passes, compared.
 ---@param r table as `record` gives it
 ---@param names string[] passes
 ---@param tolerance number|nil
----@param edit function|nil edits the graph behind the passes
+---@param edit table|nil edits of the graph: {before = {name of a pass = function of the graph that
+---  it is going to change}, behind = function behind all passes}
 ---@return table made {plan, names, passes_ms, emit_ms, first_ms, same, difference}
 function M.make(r, names, tolerance, edit)
   local made = { names = names }
   local passes_ms, optimized = timing.once(function()
-    local whole = r.graph:optimize(names)
-    if edit then edit(whole) end
-    return whole
+    return M.optimized(r.graph, names, edit)
   end)
   made.passes_ms = passes_ms
   made.emit_ms, made.plan = timing.once(function() return optimized:plan() end)
