@@ -171,8 +171,9 @@ end
 --- What the plan is made of: n_steps, buffer_bytes, live_bytes (of a graph's plan on the CPU: the
 --- most that lives at one time, scratch of kernels and outputs included; no layout is smaller; 0:
 --- not laid out), kept_bytes (of weights that passes derived, made once), flops and bytes of one
---- replay, steps (names), device (of all its steps; nil where there are several), modes (its steps run under, as
---- ridge.backend.now names them: vendor, autotune, autotune_cudnn, deterministic, tf32, gemm; nil
+--- replay, steps (names), device (of all its steps; nil where there are several), modes (its steps
+--- run under, as ridge.backend.now names them: vendor, autotune, autotune_cudnn, deterministic,
+--- tf32, gemm; nil
 --- where they run under several), device_graph (it runs as a CUDA graph, since the first or second
 --- replay), why (it cannot be a CUDA graph, where that was tried), notes (TRAINING: a module in
 --- training mode was called, and no backward pass is in it; ridge.inference or eval() is for

@@ -31,9 +31,10 @@ local LUA_ROWS = {
   { "bench", "report", "repl", "train" }, { "advise", "quant" }, { "prune" }, { "smaller" },
   { "cli", "model_file" }, { "recipes" },
 }
-local FAMILY = { budget = "base", device = "base", ring = "base", attention = "op", image = "op", loss = "op",
-  norm = "op", collective = "op", step = "op", choice = "op", element = "op", schema = "op",
-  ir = "graph", compound = "layer", factor = "layer", onnx = "io", safetensors = "io" }
+local FAMILY = { budget = "base", device = "base", ring = "base", attention = "op", image = "op",
+  loss = "op", norm = "op", collective = "op", step = "op", choice = "op", element = "op",
+  schema = "op", ir = "graph", compound = "layer", factor = "layer", onnx = "io",
+  safetensors = "io" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },

@@ -97,8 +97,8 @@ end
 -- -- Constants ----------------------------------------------------------------------------------
 
 -- A few bytes of a file can ask for any number of gigabytes (a constant of some shape, Expand,
--- Tile, a product of a row and a column). What is computed when a file is loaded may take so much of
--- memory: types grow eightfold at most, from bytes to f64, and small files need some room.
+-- Tile, a product of a row and a column). What is computed when a file is loaded may take so much
+-- of memory: types grow eightfold at most, from bytes to f64, and small files need some room.
 local ROOM, TIMES = 2 ^ 26, 8
 
 local function budget_of(model)
