@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- How images lie in single convolutions: marks that channels_last obeys, which max-autotune tries,
 -- times and keeps.
+local C = require 'ridge.ffi.lib'
 local ridge = require 'ridge'
 local choices = require 'ridge.choices'
 local kept = require 'ridge.plan_choices'
@@ -65,6 +66,11 @@ describe('how images lie in a convolution', function()
     assert.equal('nchw nchw nchw',
       behind { [first] = 'first', [second] = 'first', [third] = 'first' })
     assert.equal(last, behind { [first] = 'sideways' }) -- somebody else's row
+    local node = graph:nodes()[1].id
+    assert.equal(C.RG_EARG, C.rg_graph_set_layout(graph._p, 1000, C.RG_NCHW))
+    assert.equal(C.RG_EARG, C.rg_graph_set_layout(graph._p, -1, C.RG_NCHW))
+    assert.equal(C.RG_EARG, C.rg_graph_set_layout(graph._p, node, C.RG_NHWC + 1))
+    assert.equal(C.RG_EARG, C.rg_graph_set_layout(graph._p, node, -2))
   end)
 
   it('stands in the text of a graph', function()
