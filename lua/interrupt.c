@@ -298,6 +298,19 @@ static int host_interrupted(lua_State *L)
   return 1;
 }
 
+/* host.stopped(): what was told to stop has, and what follows is not part of it: the profile of a
+** recipe is told, for as long as that takes.  One more press ends that. */
+static int host_stopped(lua_State *L)
+{
+  if (interrupted) {
+    lua_sethook(L, NULL, 0, 0);
+    rg_interrupt_clear();
+    interrupted = 0;
+    presses = 0;
+  }
+  return 0;
+}
+
 void rg_host_watch(lua_State *L)
 {
   if (kind == KIND_SESSION && !is_profiling()) rg_host_profile(L, ignore_sample);
@@ -317,6 +330,7 @@ void rg_host_interrupt(lua_State *L)
     { "call", host_call },
     { "stopping", host_stopping },
     { "interrupted", host_interrupted },
+    { "stopped", host_stopped },
     { "interrupt", host_interrupt },
     { NULL, NULL },
   };

@@ -217,8 +217,9 @@ rg_status rg_ir_insert(rg_graph *g, int32_t at, bool after, const rg_op *op, con
 rg_status rg_ir_insert_view(rg_graph *g, int32_t at, const rg_op *op, const void *args,
                             const rg_meta *meta, int32_t *value) RG_CHECK;
 
-/* A node becomes the call of another record, of other values: what it makes stays what it is, and so
-** do its place and its draw.  RG_EARG where it views or writes, or one of the two records draws. */
+/* A node becomes the call of another record, of other values: what it makes stays what it is, and
+** so do its place and its draw.  RG_EARG where it views or writes, or one of the two records
+** draws. */
 rg_status rg_ir_become(rg_graph *g, int32_t node, const rg_op *op, const int32_t *in, int32_t n_in,
                        const void *args) RG_CHECK;
 

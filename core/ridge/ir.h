@@ -118,9 +118,9 @@ RG_API void rg_graph_facts_of(const rg_graph *graph, rg_graph_facts *out);
 /* The nodes in their order.  n: how many; borrowed until the graph changes.  NULL: no memory. */
 RG_API const int32_t *rg_graph_order(rg_graph *graph, int32_t *n);
 
-/* Whose results a plan of the graph keeps: nodes that passes derived from parameters, which run again
-** only where something wrote to what they read.  kept: out, 1 or 0 by node, n_node_ids of them.
-** RG_ENOMEM. */
+/* Whose results a plan of the graph keeps: nodes that passes derived from parameters, which run
+** again only where something wrote to what they read.  kept: out, 1 or 0 by node, n_node_ids of
+** them.  RG_ENOMEM. */
 RG_API rg_status rg_graph_kept(const rg_graph *graph, uint8_t *kept) RG_CHECK;
 
 /* A node.  node: its number; out: filled.  RG_EARG where there is none of this number. */
@@ -288,8 +288,8 @@ RG_API rg_status rg_graph_replace(rg_graph *graph, int32_t old, int32_t by) RG_C
 RG_API rg_status rg_graph_set_input(rg_graph *graph, int32_t node, int32_t slot,
                                     int32_t value) RG_CHECK;
 
-/* Say how images lie where a node is computed, which the pass channels_last obeys.  node: its number;
-** layout: RG_NCHW, RG_NHWC, or -1: as the pass finds best.  RG_EARG. */
+/* Say how images lie where a node is computed, which the pass channels_last obeys.  node: its
+** number; layout: RG_NCHW, RG_NHWC, or -1: as the pass finds best.  RG_EARG. */
 RG_API rg_status rg_graph_set_layout(rg_graph *graph, int32_t node, int32_t layout) RG_CHECK;
 
 /*

@@ -134,8 +134,8 @@ RG_API void rg_line_set(const char *line);
 */
 RG_API int64_t rg_range_begin(const char *name, int32_t module, rg_place *before);
 
-/* The name of ranges that begin often, kept once: a reference that stays; NULL of NULL.  Where there
-** are too many names it is "(too many names)", for all further ones. */
+/* The name of ranges that begin often, kept once: a reference that stays; NULL of NULL.  Where
+** there are too many names it is "(too many names)", for all further ones. */
 RG_API const char *rg_range_name(const char *name);
 
 /* A range that begins often: its name is not looked up, and all that is told of it is one pointer,

@@ -6,9 +6,7 @@ local tree = require "tree".open(arg[1])
 
 -- Lowest first.  Rooms of one row do not see each other.
 local C_ROWS = {
-  { "base" },
-  { "tensor" },
-  { "op" },
+  { "base" }, { "tensor" }, { "op" },
   { "grad", "cpu", "gpu" },
   { "layer" },
   { "graph" },

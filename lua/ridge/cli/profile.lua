@@ -2,6 +2,7 @@
 --- `ridge profile RECIPE`: where the time of a recipe goes.
 
 local args = require 'ridge.cli.args'
+local host = require 'ridge.host'
 local plain = require 'ridge.plain'
 local stored = require 'ridge.cli.stored'
 
@@ -50,10 +51,14 @@ local OUTPUTS = { 'trace', 'flame', 'folded', 'speedscope', 'plot', 'roofline' }
 
 local function fail(reason) return stored.fail('profile', reason) end
 
--- The recipe, profiled, and its status.
+-- The recipe, profiled, and its status. A second Ctrl-C ends the recipe, not what is told of it.
 local function run(found, own, opt)
   return require('ridge.cli.recipe').within(found, own, function(f)
-    return require('ridge.profile').profile(f, { sort = opt.sort, rows = opt.rows,
+    local function recipe()
+      f()
+      host.stopped()
+    end
+    return require('ridge.profile').profile(recipe, { sort = opt.sort, rows = opt.rows,
       threshold = opt.threshold, top = opt.top, roof = opt.roof, bytes = opt.bytes,
       memory = opt.memory, counters = opt.counters,
       operation_counters = opt.classes })

@@ -54,6 +54,27 @@ describe('ridge profile', function()
     assert.matches('status 0\n$', text)
   end)
 
+  it('tells of a recipe that two presses of Ctrl-C end, however long that takes', function()
+    write [[
+      local ridge, host = require 'ridge', require 'ridge.host'
+      local sums, clock = require 'ridge.profile.sums', require 'ridge.store.clock'
+      local fill = sums.fill
+      function sums.fill(...)
+        clock.sleep(1.1) -- ridge's own Lua is spared for a second
+        return fill(...)
+      end
+      ridge.ones(9):exp()
+      host.interrupt()
+      host.interrupt()
+      for _ = 1, 10 do ridge.ones(9):log() end]]
+    local text = run(('%s --trace %s'):format(recipe, out))
+    assert.matches('interrupted\n', text)
+    assert.matches('\nexp +1 ', text)
+    assert.is_nil(text:find '\nlog')
+    assert.matches('status 130\n$', text)
+    assert.matches('"exp"', read(out))
+  end)
+
   it('writes what is asked for', function()
     local png = out .. '.png'
     assert.matches('status 0', run(('%s --trace %s'):format(recipe, out)))
