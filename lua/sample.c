@@ -12,6 +12,10 @@
 **
 ** A tick that comes while C runs is told to the callback when C has returned, several as one.  The
 ** handler therefore notes the moment of each: who reads the samples knows what was under way then.
+**
+** LuaJIT may believe that its hook is set where it is not: a tick that comes while its table of
+** instructions is written is one way.  Then none sets it again, and the callback is told of nothing
+** until something is compiled or the profile ends: how many those were is told at the end.
 */
 #include "host.h"
 
@@ -210,11 +214,14 @@ static void push_ticks(lua_State *L)
   lua_concat(L, 2);
 }
 
-/* host.sample_stop(): the stacks as text, the ticks as bytes, and how many were lost.  Ctrl-C is
-** watched again. */
+/* host.sample_stop(): the stacks as text, the ticks as bytes, for how many there was no room, and
+** how many LuaJIT never told of.  Ctrl-C is watched again. */
 static int host_sample_stop(lua_State *L)
 {
+  uint32_t untold;
+
   stop_ticks();
+  untold = seen ? arrived - told : 0;
   luaJIT_profile_stop(L);
   rg_host_watch(L);
   lua_pushlstring(L, seen ? seen->text : "", seen ? seen->used : 0);
@@ -223,9 +230,11 @@ static int host_sample_stop(lua_State *L)
   else
     lua_pushliteral(L, "");
   lua_pushinteger(L, seen ? seen->lost : 0);
+  /* two may have come since the last instruction of Lua, while this was called */
+  lua_pushinteger(L, untold > 2 ? (lua_Integer)untold : 0);
   free(seen);
   seen = NULL;
-  return 3;
+  return 4;
 }
 
 void rg_host_sample(lua_State *L)

@@ -22,11 +22,11 @@ local active = {} -- those that are sampled now: a profile may be made within an
 -- What was taken since the last time is everybody's who is there.
 local function collect()
   if #active == 0 then return end
-  local text, ticks, lost = active[1].host.sample_stop()
+  local text, ticks, lost, untold = active[1].host.sample_stop()
   local part = { text = text, ticks = ticks }
   for _, entry in ipairs(active) do
     entry.parts[#entry.parts + 1] = part
-    entry.lost = entry.lost + lost
+    entry.lost, entry.untold = entry.lost + lost, entry.untold + untold
   end
 end
 
@@ -69,7 +69,7 @@ function M.new()
   if not pcall(require, 'jit.profile') then
     return nil, 'this LuaJIT was built without its profiler'
   end
-  return { host = host, parts = {}, lost = 0, wanted = false }
+  return { host = host, parts = {}, lost = 0, untold = 0, wanted = false }
 end
 
 --- Sample, or do not, from now on.
@@ -151,14 +151,21 @@ function M.shares(entry)
   return list, states, n
 end
 
+local function missing(n, why)
+  return ('%s of Lua %s and %s not here'):format(plain.count(n, 'sample'), why,
+    n == 1 and 'is' or 'are')
+end
+
 --- What is to be said of them: nil, or a sentence.
 ---@param entry table|nil
 ---@return string|nil
 function M.note(entry)
-  if entry and entry.lost > 0 then
-    return ('%s of Lua had no room and %s not here'):format(plain.count(entry.lost, 'sample'),
-      entry.lost == 1 and 'is' or 'are')
+  local notes = {}
+  if entry and entry.lost > 0 then notes[1] = missing(entry.lost, 'had no room') end
+  if entry and entry.untold > 0 then
+    notes[#notes + 1] = missing(entry.untold, 'came that LuaJIT did not tell of')
   end
+  return notes[1] and table.concat(notes, '; ')
 end
 
 return M
