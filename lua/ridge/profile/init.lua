@@ -136,7 +136,7 @@ local OPTIONS = {
   num_steps = { 'integer', min = 1, doc = 'call f so often, each call a step' },
   memory = { 'boolean', default = false, doc = 'note each block of memory taken or given back' },
   bytes = { 'integer', default = 48 * 2 ^ 20, min = 2 ^ 10, max = 2 ^ 26,
-    doc = 'room for events: the last ones are kept' },
+    doc = 'room for events, some 400 of them at least: the last ones are kept' },
   lines = { 'boolean', default = true, doc = 'sample lines of Lua' },
   counters = { 'boolean', default = false,
     doc = 'count cycles, instructions, misses, where the machine lets them be counted' },

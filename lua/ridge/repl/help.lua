@@ -316,7 +316,8 @@ local function by_name(name, env)
   for _, entry in ipairs(read_index().by_name[last] or {}) do
     if not name:find '[.:]' or entry.title == name or entry.title:gsub(':', '.') == name then
       entries[entry.title] = entry
-      local list = entry.title:find '^Tensor' and exact or hidden
+      local called = entry.title:find '^Tensor' or entry.title:find '^ridge%.nn%.module:'
+      local list = called and exact or hidden
       list[#list + 1] = entry.title
     end
   end

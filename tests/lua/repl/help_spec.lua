@@ -116,6 +116,12 @@ describe('help', function()
     assert.matches('^ridge%.optim%.AdamW\n.*weight_decay = 0.01', help.lookup('adamw', {}))
   end)
 
+  it('takes methods of every module for what users call', function()
+    local text = help.lookup('analyze', {})
+    assert.matches("^several are called 'analyze':\n  ridge%.nn%.module:analyze ", text)
+    assert.matches('^ridge%.nn%.module:train%(on%)', help.lookup('train', {}))
+  end)
+
   it('finds methods of public classes by the name of the class', function()
     for topic, title in pairs { ['Sequential:add'] = 'ridge.nn.Sequential:add(module)',
         ['linear.facts'] = 'ridge.nn.Linear:facts()',
