@@ -163,7 +163,7 @@ describe('a profile in the ridge program', function()
         rows, states[row.state] = rows + row.ns, true
       end
       print(rows > 0.5 * p.ns, rows + p.op_ns <= 1.001 * p.ns, states.collector, states.compiled)
-      for _, each in ipairs(p.sections) do -- what samples divide is still the section's own
+      for _, each in ipairs(p.sections) do -- what samples divide stays its own
         if each.name == "second" then print(each.self_ns > 0.9 * each.ns) end
       end
       local name = os.tmpname()
@@ -173,7 +173,7 @@ describe('a profile in the ridge program', function()
       print(io.open(name):read("*a"):find "grow " ~= nil)
       os.remove(name)
       print(p:table({ by = "lua" }):find "between operations" ~= nil,
-        tostring(p):find "between operations" ~= nil)]]
+        p:text():find "between operations" ~= nil)]]
     assert.equal('true\ttrue\ntrue\ttrue\tnil\tnil\ntrue\ttrue\ttrue\ttrue\ntrue\ntrue\n'
       .. 'true\ntrue\ttrue\nstatus 0\n', text)
   end)
@@ -258,7 +258,7 @@ describe('a profile in the ridge program', function()
       assert(ffi.C.setrlimit(11, ffi.new("unsigned long[2]")) == 0) -- RLIMIT_SIGPENDING
       local p = ridge.profile(function() ridge.ones(9):exp() end)
       print(p.samples, #p.operations, p.unavailable.lua)
-      print(tostring(p):match "%(lines of Lua: unavailable: [^\n]*")]]
+      print(p:text():match "%(lines of Lua: unavailable: [^\n]*")]]
     assert.equal('0\t2\tthe system gives no timer: Resource temporarily unavailable\n'
       .. '(lines of Lua: unavailable: the system gives no timer: Resource temporarily '
       .. 'unavailable)\nstatus 0\n', text)
@@ -270,17 +270,17 @@ describe('a profile in plain luajit', function()
     local p = ridge.profile(function() ridge.ones(9):exp() end)
     assert.matches('plain luajit', p.unavailable.lua)
     assert.same({}, p.between)
-    assert.matches('%(lines of Lua: unavailable: ', tostring(p))
+    assert.matches('%(lines of Lua: unavailable: ', p:text())
     p = ridge.profile(function() ridge.ones(9):exp() end, { lines = false })
     assert.equal('lines = false', p.unavailable.lua)
-    assert.is_nil(tostring(p):find('unavailable', 1, true)) -- nobody asked for them
+    assert.is_nil(p:text():find('unavailable', 1, true)) -- nobody asked for them
   end)
 
   it('prints what lies between operations behind all else', function()
     local p = ridge.profile(function() ridge.ones(9):exp() end, { lines = false })
-    local before = tostring(p)
+    local before = p:text()
     p.between = { { name = 'load a.lua:1', state = 'interpreted', ns = 550, samples = 2 } }
-    local text = tostring(p)
+    local text = p:text()
     assert.matches('between operations', text)
     assert.matches('load a%.lua:1', text)
     for line in before:gmatch '[^\n]+' do assert.matches(line, text, 1, true) end
