@@ -212,19 +212,27 @@ local function measured(rows, layer)
   return out
 end
 
+-- What decided: ratios within passes where the two stood side by side, else their intervals.
+local RULES = {
+  pairs = 'ratios whose interval holds 1 do not count.',
+  apart = 'intervals that touch do not count.',
+  both = 'ratios whose interval holds 1, and without ratios intervals that touch, do not count.',
+}
+
 -- Each point against the dense layer of its own sizes; what was disturbed decides nothing.
 local function finding(rows, data)
-  local faster, compared = 0, 0
+  local faster, compared, paired = 0, 0, 0
   for _, row in ipairs(data.sketched) do
     local dense = rows_of.dense_for(rows, row, 'fwd')
     if dense and rows_of.counts(dense) and rows_of.counts(row) then
       compared = compared + 1
+      if rows_of.paired(row, dense, 'fwd') then paired = paired + 1 end
       if rows_of.verdict(row, dense, 'fwd') == 'lower' then faster = faster + 1 end
     end
   end
   if compared == 0 then return nil end
-  return ('Sketched is faster than dense at %d of %d points; intervals that touch do not count.')
-    :format(faster, compared)
+  return ('Sketched is faster than dense at %d of %d points; %s'):format(faster, compared,
+    RULES[paired == 0 and 'apart' or paired == compared and 'pairs' or 'both'])
 end
 
 -- The dense layers that belong to the points, with what tells them apart as their name.

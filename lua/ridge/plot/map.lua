@@ -308,6 +308,10 @@ end
 local MEDIANS = 'Cells are medians of %s.'
 local RATIOS = 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
   .. 'intervals do not touch.'
+local PAIRED = 'Cells are medians of the ratios within each pass, of %s; they have a colour where '
+  .. 'their 95 %% confidence interval leaves out 1.'
+local SOME_PAIRED = PAIRED .. ' Without passes side by side they are ratios of medians, with a '
+  .. 'colour where intervals do not touch.'
 
 -- Signs that are on the map, explained in as many lines as it takes; returns where the last is.
 local function draw_key(c, t, data, box)
@@ -426,6 +430,19 @@ local function against_dense(z)
   end
 end
 
+-- What the rows that have a dense layer are compared by.
+local function caption_of(rows, z)
+  local compared, paired = 0, 0
+  for _, row in ipairs(rows) do
+    local dense = row.layer ~= 'dense' and row[z] ~= nil and rows_of.dense_for(rows, row, z)
+    if dense then
+      compared = compared + 1
+      if rows_of.paired(row, dense, z) then paired = paired + 1 end
+    end
+  end
+  return paired == 0 and RATIOS or paired == compared and PAIRED or SOME_PAIRED
+end
+
 --- A map of what is worked out from cells.
 ---@param rows table
 ---@param opt table x, y, z, facet, layer; device, commit, date ...
@@ -489,7 +506,7 @@ function M.make(rows, opt)
   local about = column.about(opt.z, rows)
   if opt.ratio then
     return M.compose(rows, opt, { kind = 'map', ratio = true, value = against_dense(opt.z),
-      better = 'higher', label = 'speed-up', caption = RATIOS,
+      better = 'higher', label = 'speed-up', caption = caption_of(rows, opt.z),
       title = 'Sketched against dense: how much faster' })
   end
   return M.compose(rows, opt, { kind = 'map', better = opt.better or about.better or 'lower',

@@ -244,11 +244,13 @@ local function start(trainer, loader)
   end
 end
 
---- What can only be settled with the loader: threads, and how many of its batches make a step.
+--- What can only be settled with the loader: threads, and how many of its batches make a step;
+--- and a folder that went since the trainer was made, which would be missed behind an epoch.
 ---@param trainer table
 ---@param loader table
 function M.fit(trainer, loader)
   local o = trainer.options
+  if o.folder then place.make_folder(o.folder) end
   start(trainer, loader)
   local rows = tonumber(loader.batch)
   local wanted = M.batch(o)

@@ -374,6 +374,27 @@ describe('against dense', function()
           state = 'ok', dtype = 'f32', grade = 'A', param_count = 10, peak_memory_mb = 1 } })
     end)
 
+  it('says by what it was decided: ratios within passes, or intervals', function()
+    local list = layers()
+    local function said()
+      local text = table.concat(plot.map(list, { ratio = true }).caption, ' ')
+      return { text:find 'intervals do not touch' ~= nil, text:find 'within each pass' ~= nil }
+    end
+    local function finding() return plot.landscape(list, {}).finding end
+    assert.same({ true, false }, said())
+    local function pair(row) -- intervals that touch, a ratio that is below 1
+      row.partner, row.fwd_ratio, row.fwd_ratio_lo, row.fwd_ratio_hi = 2, 0.9, 0.85, 0.95
+    end
+    pair(list[5])
+    assert.same({ true, true }, said())
+    assert.equal('Sketched is faster than dense at 2 of 5 points; ratios whose interval holds 1, '
+      .. 'and without ratios intervals that touch, do not count.', finding())
+    for i = 4, #list do if list[i].layer == 'sketched' then pair(list[i]) end end
+    assert.same({ false, true }, said())
+    assert.equal('Sketched is faster than dense at 5 of 5 points; ratios whose interval holds 1 '
+      .. 'do not count.', finding())
+  end)
+
   it('is of the type of the row, and of a clean dense layer before a disturbed one', function()
     local list = layers { { layer = 'dense', batch = 128, in_features = 512, out_features = 512,
       dtype = 'bf16', fwd = 1, fwd_lo = 1, fwd_hi = 1, state = 'ok', grade = 'A' },

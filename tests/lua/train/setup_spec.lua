@@ -486,6 +486,21 @@ describe('what a user records', function()
   before_each(function() folder = folders.new() end)
   after_each(function() folders.remove(folder) end)
 
+  it('has its folder before any work, also where that went in between', function()
+    local x, y = data(20)
+    local loader = ridge.data.Loader({ x, y }, { batch = 5 })
+    local path = folder .. '/runs/one'
+    local t = made { folder = path }
+    os.rename(folder .. '/runs', folder .. '/a')
+    t:fit(loader, { epochs = 1 })
+    assert.is_true(t:resume())
+    os.rename(folder .. '/runs', folder .. '/b')
+    io.open(folder .. '/runs', 'w'):close()
+    assert.matches('cannot make the folder .*/runs/one: Not a directory',
+      message(t.fit, t, loader, { epochs = 2 }))
+    assert.equal(1, t.epoch) -- nothing was trained
+  end)
+
   it('stands at the steps taken so far, those before a break included', function()
     local x, y = data(20)
     local function trained(epochs)
