@@ -164,6 +164,11 @@ describe('a file that grows', function()
     os.execute(("(sleep 0.2; printf '4\\n5,6\\n7' >> '%s') &"):format(path))
     assert.same({ { 1, 2 }, { 3, 4 }, { 5, 6 } }, all(ridge.data.stream(path, { batch = 1,
       wait = 0.6 })))
+    -- a line that takes longer than the wait in all, and never so long between two of its parts
+    put '1'
+    os.execute(("(for i in 1 2 3 4 5 6; do sleep 0.14; printf 0 >> '%s'; done; echo >> '%s') &")
+      :format(path, path))
+    assert.same({ { 1e6 } }, all(ridge.data.stream(path, { batch = 1, batches = 1, wait = 0.6 })))
   end)
 
   it('says line and column of what is no number', function()
