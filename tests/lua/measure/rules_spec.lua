@@ -328,6 +328,12 @@ describe('a verdict', function()
     assert.equal('open', of(many(0.04, 12), nil, 0.05).verdict) -- equal is at most 3 %
     assert.equal('equal', of(many(0.02, 12), nil, 0.05).verdict)
     assert.equal('open', of(many(0.02, 3)).verdict) -- too few blocks
+    assert.equal('open', of(many(0.001, 3)).verdict) -- also for being equal
+    -- who looks four times has four chances to be wrong
+    local once, often = of(many(0.02, 12)), of(many(0.02, 12), nil, nil, 4)
+    assert.near(2 / 2 ^ 12, once.p, 1e-9)
+    assert.near(8 / 2 ^ 12, often.p, 1e-9)
+    assert.equal(1, of(many(0.02, 3), nil, nil, 9).p)
     local found = of(many(0.02, 12), many(0, 12), 0.01)
     assert.same({ 'slower', false }, { found.verdict, found.aa_fail })
     found = of(many(0.2, 12), many(0.1, 12), 0.01)

@@ -452,12 +452,12 @@ describe('a trainer', function()
     t.optimizer:lr(0.003) -- the base that the schedule multiplies
     t:record { custom = 0.25 }
     t:fit(loader(), { epochs = 1 })
-    t.best, t.waited, t.options.scaler.skipped = 0.125, 2, 7
+    t.best, t.waited, t.options.scaler.skipped, t.batch.parts = 0.125, 2, 7, 3
     t:save('last', loader())
     local u = make_one()
     assert.is_true(u:resume())
-    assert.same({ 0.125, 2, 1, t.trained_s }, { u.best, u.waited, u.epoch, u.trained_s })
-    assert.same(t.metrics, u.metrics)
+    assert.same({ 0.125, 2, 1, 3 }, { u.best, u.waited, u.epoch, u.batch.parts })
+    assert.same({ t.metrics, t.trained_s, #t.curve }, { u.metrics, u.trained_s, u.steps_before })
     assert.same(t.history, u.history)
     assert.same(t.options.scaler:state(), u.options.scaler:state())
     assert.are.equal(7, u.options.scaler.skipped)
