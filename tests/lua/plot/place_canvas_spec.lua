@@ -358,3 +358,13 @@ describe('every figure', function()
     end
   end)
 end)
+
+describe('the width of a text', function()
+  it('grows with its size, in no whole units', function()
+    local c = sheet()
+    local large = c:measure('iilljj 0.5', 200)
+    for size = 7, 13 do
+      assert.near(large * size / 200, c:measure('iilljj 0.5', size), 0.01 * size)
+    end
+  end)
+end)

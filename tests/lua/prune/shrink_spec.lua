@@ -189,6 +189,33 @@ describe('prune.shrink', function()
     assert.is_true(apart(only(x), without(net, x, { ['2.attention.out'] = { 5, 6, 7, 8 } })) < 1e-5)
   end)
 
+  it('takes units that only meet each other, whose sums no parameter can silence', function()
+    local Scores = class('Scores', nn.Module)
+    function Scores:init()
+      nn.Module.init(self)
+      self:child('q', nn.Linear(5, 4))
+      self:child('k', nn.Linear(5, 4))
+    end
+    function Scores:forward(x)
+      local c = self.children
+      return c[1].module(x):matmul(c[2].module(x):transpose(1, 2))
+    end
+    local net = Scores():eval()
+    local q, k = net.children[1].module, net.children[2].module
+    weigh(q, { 9, 0.1, 7, 0.2 })
+    weigh(k, { 9, 0.1, 7, 0.2 })
+    local x = ridge.randn(6, 5)
+    local small = shrink(net, x)
+    assert.same({ 2, 5 }, small.children[1].module.weight:size())
+    assert.same({ 2, 5 }, small.children[2].module.weight:size())
+    local wanted = ridge.inference(function()
+      local a, b = q(x), k(x)
+      local function stay(y) return ridge.concat({ y:narrow(2, 1, 1), y:narrow(2, 3, 1) }, 2) end
+      return stay(a):matmul(stay(b):transpose(1, 2))
+    end)
+    assert.is_true(apart(ridge.inference(small, x), wanted) < 1e-4)
+  end)
+
   it('takes places together that an axis was taken apart into', function()
     local Parts = class('Parts', nn.Module)
     function Parts:init()
