@@ -85,6 +85,25 @@ describe('quant.search', function()
     assert.equal('pareto', found:plot().kind)
   end)
 
+  it('tries the least harm for a byte first, whatever its name', function()
+    local kinds, saved, wanted, chosen = { 'w2', 'i8' }, {}, {}, {}
+    local harm = ridge.quant.sensitivity(net, { validate = validate, rows = false,
+      kinds = kinds }).rows
+    table.sort(harm, function(a, b) return a.kl / a.saved_mb < b.kl / b.saved_mb end)
+    for _, row in ipairs(harm) do
+      local name, kind = row.point:match '^(%S+) (%S+)$'
+      if row.saved_mb > (saved[name] or 0) then
+        saved[name], chosen[name] = row.saved_mb, kind
+        wanted[#wanted + 1] = ('1:%s 2:%s 3:%s'):format(chosen['1'] or 'f32', chosen['2'] or 'f32',
+          chosen['3'] or 'f32')
+      end
+    end
+    local _, found = ridge.quant.search(net, { validate = validate, max_drop = 1, kinds = kinds })
+    local tried = {}
+    for i, p in ipairs(found.points) do tried[i] = p.layers end
+    assert.same(wanted, tried)
+  end)
+
   it('ends with its budget, with the best so far', function()
     local q, found = ridge.quant.search(net, { validate = validate, budget = 1e-6 })
     assert.is_true(found.ended)
