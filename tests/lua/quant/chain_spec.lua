@@ -200,6 +200,26 @@ describe('branches of bytes', function()
     assert.is_true(apart(part, was) <= 0.501 * q[2].y_scale:item())
   end)
 
+  it('are of numbers where bytes are measured to be slower, and nothing else is', function()
+    local faster, told = require 'ridge.quant.faster', {}
+    local net = nn.Sequential(nn.Conv2d(3, 4, 3, { activation = 'relu', seed = 1 }), fire(4, 3, 2),
+      nn.MaxPool2d(2), nn.Conv2d(6, 2, 1, { seed = 4 })):eval()
+    local asked = faster.asked
+    finally(function() faster.asked = asked end)
+    faster.asked = function()
+      return { compare = function(_, key, before, after)
+        if key ~= 'joins' then return { keep = true } end
+        told[1] = { getmetatable(before[2]).__name, getmetatable(after[2]).__name }
+        return { keep = false, ratio = 1.2, lo = 1.1, hi = 1.3 }
+      end }
+    end
+    local q = static(net, x, { rows = 1 })
+    assert.same({ { 'nn.Concat', 'quant.Concat' } }, told)
+    assert.same({ 'nn.Concat', 'quant.Conv2d' }, { getmetatable(q[2]).__name,
+      getmetatable(q[4]).__name })
+    assert.is_true(apart(q(x), net(x)) < 0.02)
+  end)
+
   it('are of numbers where who reads them takes no bytes', function()
     local net = nn.Sequential(nn.Conv2d(3, 4, 3, { seed = 1 }), fire(4, 3, 2), nn.Tanh()):eval()
     local q = static(net, x)
