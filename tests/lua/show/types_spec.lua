@@ -139,6 +139,12 @@ describe('a value of ridge', function()
     assert.truthy(trained:find('^trainer of nn.Sequential%(648 parameters%)\n'))
     assert.truthy(trained:find('\nloss [%d.]+ .+ [%d.]+\naccuracy '), trained)
     assert.truthy(trained:find('2 batches a step, clipped at 1', 1, true))
+    for n = 8, 10 do -- eight rows are shown; one more is one before
+      local rows = setmetatable({}, getmetatable(trainer.history))
+      for k = 1, n do rows[k] = { epoch = k, loss = 1 / k } end
+      assert.equal(n == 9 and '1 epoch' or n == 10 and '2 epochs' or nil,
+        tostring(rows):match '\n%((%d+ epochs?) before%)$')
+    end
     assert.truthy(tostring(trainer.history):find '^1%d epochs: loss .*\n%(%d epochs before%)$')
     assert.truthy(tostring(made.stored):find('\n6 of 6 points done; grades: 2 A, 2 B, 1 C, 1 D',
       1, true))
@@ -149,6 +155,17 @@ describe('a value of ridge', function()
     assert.truthy(tostring(made.verdicts):find '\nname=<b> width=%d+ +fwd +slower +x29')
     assert.truthy(tostring(made.calibration):find '^calibration of 30 rows, 2 thread counts: 3')
     assert.truthy(tostring(made.profile):find '^profile of .*\noperation .*\n_:text%(%)')
+  end)
+
+  it('names the parameters of a sweep that is stored', function()
+    local stored = folder .. '/space.db'
+    fixed.make(stored)
+    require('ridge.store').with(stored, 'write', function(st)
+      st.db:run('/* space */ UPDATE main.sweep SET space = ?',
+        '{"params":{"width":[8,16,2,4,1,32,64],"kind":["a","b"],"many":["x","y","z","u","v","w"]}}')
+    end)
+    assert.equal('kind a, b; many x .. w (6 values); width 1 .. 64 (7 values)',
+      tostring(ridge.open(stored):sweep 'widths'):match '\n(kind [^\n]*)')
   end)
 end)
 
