@@ -35,6 +35,27 @@ local STEPS = {
   'softmax - f32[3,4] -> f32[3,4]',
 }
 
+describe('a reader', function()
+  it('hears nothing while it is told so, and the others go on', function()
+    local ring = require 'ridge.ring'
+    local x = ridge.ones(3)
+    local all, some = ring.open('op', 64), ring.open('op', 64)
+    local function names(reader)
+      local list = {}
+      for event in reader:each() do list[#list + 1] = event.name end
+      return table.concat(list, ' ')
+    end
+    x:exp()
+    some:hear(false)
+    x:neg()
+    some:hear(true)
+    x:abs()
+    assert.same({ 'exp neg abs', 'exp abs' }, { names(all), names(some) })
+    all:close()
+    some:close()
+  end)
+end)
+
 describe('a profile', function()
   local net, x = network(), ridge.randn(3, 6)
 
