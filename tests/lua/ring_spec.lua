@@ -37,7 +37,6 @@ local STEPS = {
 
 describe('a reader', function()
   it('hears nothing while it is told so, and the others go on', function()
-    local ring = require 'ridge.ring'
     local x = ridge.ones(3)
     local all, some = ring.open('op', 64), ring.open('op', 64)
     local function names(reader)
