@@ -106,6 +106,27 @@ describe('a sweep under way', function()
     for _, line in ipairs(found.lines) do if line[1] == 'half' then return line end end
   end
 
+  it('is listed from the moment on that it was made at, where no point was tried', function()
+    local sweeps = require 'ridge.store.sweeps'
+    local at = sweeps.moment('2026-11-20', os.time())
+    for by, listed in pairs { [-1] = false, [0] = true, [1] = true } do
+      local db = sqlite.open(path, 'write')
+      db:exec(([[INSERT OR REPLACE INTO sweep(id, uuid, name, base, generation, recipe_id,
+        protocol_id, args, space, strategy, seed, state, created)
+        SELECT 99, randomblob(16), 'untried', 'untried', 1, recipe_id, protocol_id, args, space,
+          strategy, seed, state, %d FROM sweep WHERE id = 1]])
+        :format(at + by))
+      db:close()
+      local st = store.open(path, 'read')
+      local found = false
+      for _, line in ipairs(sweeps.list(st, { since = '2026-11-20' }).lines) do
+        found = found or line[1] == 'untried'
+      end
+      st:close()
+      assert.equal(listed, found, by)
+    end
+  end)
+
   it('tells what is left in hours, minutes and seconds', function()
     -- four points of five passes, one of which took so long: nineteen are left
     for seconds, text in pairs { [1] = '0:00:19', [3] = '0:00:57', [4] = '0:01:16',
