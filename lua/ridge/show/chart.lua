@@ -25,11 +25,14 @@ function M.thin(values, columns)
   local n, out = #values, {}
   if n <= columns then return values end
   for k = 1, columns do
+    local first, last = math.floor((k - 1) * n / columns) + 1, math.floor(k * n / columns)
     local sum, used = 0, 0
-    for i = math.floor((k - 1) * n / columns) + 1, math.floor(k * n / columns) do
-      if finite(values[i]) then sum, used = sum + values[i], used + 1 end
+    for i = first, last do
+      if finite(values[i]) then -- parts: a sum may be beyond what a double holds
+        sum, used = sum + values[i] / (last - first + 1), used + 1
+      end
     end
-    out[k] = used > 0 and sum / used or 0 / 0
+    out[k] = used > 0 and sum * ((last - first + 1) / used) or 0 / 0
   end
   return out
 end
@@ -74,7 +77,8 @@ function M.field(rows)
   for i, row in ipairs(rows) do
     local cells = {}
     for k, v in ipairs(row) do
-      local share = high > low and (v - low) / (high - low) or 1
+      -- halves: the difference of two values may be beyond what a double holds
+      local share = high > low and (v / 2 - low / 2) / (high / 2 - low / 2) or 1
       local shade = finite(v) and SHADES[math.min(#SHADES, math.floor(share * #SHADES) + 1)] or '?'
       cells[k] = shade .. shade
     end

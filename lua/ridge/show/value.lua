@@ -25,12 +25,18 @@ local function field(value, name)
   return type(meta) == 'table' and rawget(meta, name) or nil
 end
 
+-- What was raised, as text: an error is any value, and its fields and __tostring may raise as well.
+local function raised(message)
+  if type(message) == 'table' then message = message.message or message end
+  return (tostring(message):gsub('^[^:]*ridge/[%w_/]+%.lua:%d+: ', ''))
+end
+
 local function broken(value, name, message)
   local meta = debug.getmetatable(value)
   local what = type(rawget(meta, '__name')) == 'string' and rawget(meta, '__name') or type(value)
+  local ok, text = pcall(raised, message)
   return colour.paint('dim', plain.line(('<%s: its %s raises: %s>'):format(what, name,
-    (tostring(type(message) == 'table' and message.message or message)
-      :gsub('^[^:]*ridge/[%w_/]+%.lua:%d+: ', '')))))
+    ok and text or 'an error that has no text')))
 end
 
 local function text_of(value, name, ...)

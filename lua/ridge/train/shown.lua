@@ -29,7 +29,8 @@ local function course(rows, name)
   local bars, low, high = {}, math.huge, -math.huge
   for _, x in ipairs(list) do low, high = math.min(low, x), math.max(high, x) end
   for i, x in ipairs(chart.thin(list, BARS)) do
-    bars[i] = high > low and 0.1 + 0.9 * (x - low) / (high - low) or 0.5
+    -- halves: the difference of two losses may be beyond what a double holds
+    bars[i] = high > low and 0.1 + 0.9 * (x / 2 - low / 2) / (high / 2 - low / 2) or 0.5
   end
   return ('%s %s %s %s'):format(name, number(list[1]), summary.spark(bars), number(list[#list]))
 end

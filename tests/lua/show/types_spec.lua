@@ -203,6 +203,33 @@ describe('a large net', function()
     assert.equal('{ <Mine: its __line raises: ' .. 'tests/lua/show/types_spec.lua:',
       inspect.value({ Mine() }):match '^{ <Mine: its __line raises: [^:]*:')
   end)
+
+  it('costs no more where what it raises has no text', function()
+    local function raises() error 'inside' end
+    for _, err in ipairs { setmetatable({}, { __tostring = raises }),
+        setmetatable({}, { __index = raises }),
+        { message = setmetatable({}, { __tostring = raises }) } } do
+      local function broken() error(err) end
+      local x = setmetatable({}, value.class('Mine', { line = broken, box = broken, html = broken,
+        png = broken }))
+      assert.equal('<Mine: its __line raises: an error that has no text>', value.line(x))
+      assert.equal('<Mine: its __box raises: an error that has no text>', tostring(x))
+      assert.matches('an error that has no text', value.html(x), 1, true)
+      assert.matches('an error that has no text', select(2, value.png(x)), 1, true)
+    end
+  end)
+end)
+
+describe('numbers at the ends of what a double holds', function()
+  it('are bars and shades as any other', function()
+    local rows = {}
+    for i = 1, 60 do rows[i] = { epoch = i, loss = i <= 30 and 1.7e308 or -1.7e308 } end
+    local text = tostring(require('ridge.train.shown').history(rows))
+    assert.matches('^60 epochs: loss 1.7e%+308 █%S+▁ %-1.7e%+308\n', text)
+    local chart = require 'ridge.show.chart'
+    assert.matches('^  ██\n', chart.field { { -1.7e308, 1.7e308 } })
+    assert.equal(2, chart.thin({ 1, 2, 3, 0 / 0 }, 1)[1])
+  end)
 end)
 
 describe('str and summary', function()
