@@ -92,11 +92,14 @@ local function create(st, wanted, generation)
   local db, name = st.db, nil
   local function taken()
     name = generation == 1 and wanted.name or ('%s-%d'):format(wanted.name, generation)
-    return db:value('/* name taken */ SELECT 1 FROM sweep WHERE name = ?', name)
+    -- in any case: each sweep has a view, whose name has none for SQLite
+    return db:value('/* name taken */ SELECT name FROM sweep WHERE name = ? COLLATE NOCASE', name)
   end
   while taken() and generation > 1 do generation = generation + 1 end
-  if taken() then
-    blame.raise(('%s already has a sweep called %q'):format(st.path, name), 'EARG')
+  local other = taken()
+  if other then
+    blame.raise(('%s already has a sweep called %q%s'):format(st.path, other, other == name and ''
+      or (', which differs from %q in case only'):format(name)), 'EARG')
   end
   local uuid = canonical.hash { name = wanted.name, generation = generation,
     recipe = wanted.recipe, args = wanted.args, space = wanted.space,

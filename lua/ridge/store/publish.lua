@@ -16,60 +16,131 @@ local M = {}
 
 -- -- What says who --------------------------------------------------------------------------------
 
--- A path in a text becomes path-1, path-2 ...: the same one by the same name everywhere.
-local function redactor()
+-- A path becomes path-N: the same one by the same name everywhere, one that no text has yet.
+local function redactor(first)
   local names, n = {}, 0
   local function name(path)
     if not names[path] then
       n = n + 1
-      names[path] = 'path-' .. n
+      names[path] = ('path-%d'):format(first + n)
     end
     return names[path]
   end
+  -- What a path in a running text ends with, and what it begins behind: 'rows/s' is none.
+  local part, before = '[^%s"\'`,;:)%]}<>|]*', '([%s"\'`=:,;(%[{<>|@])'
   local function redact(text)
-    if type(text) ~= 'string' then return text end
-    -- an absolute path, or one below a home, where a word begins
-    return ((' ' .. text):gsub('([%s"\'=:,(%[])(~?/[%w_.+@~-][^%s"\'`,;:)%]]*)',
-      function(before, path) return before .. name(path) end):sub(2))
+    text = ' ' .. text
+    for _, quote in ipairs { '"', "'", '`' } do -- blanks are part of a quoted path
+      text = text:gsub(('(%s)(~?[%%w_.-]*/[^%s\n]*)(%s)'):format(quote, quote, quote),
+        function(open, path, close)
+          return path:find '^[~/.]' and open .. name(path) .. close or nil
+        end)
+    end
+    text = text:gsub('(%s%-%a+)(/' .. part .. ')', function(flag, path) -- -I/home/ann/include
+      return flag .. name(path)
+    end)
+    text = text:gsub(before .. '(~[%w_.-]*/' .. part .. ')', function(c, p) return c .. name(p) end)
+    text = text:gsub(before .. '(%.?%.?/' .. part .. ')', function(c, path)
+      return path ~= '/' and c .. name(path) or nil
+    end)
+    -- where an error was raised: a file of Lua by its line
+    text = text:gsub('(%s)([%w_./+~-]+%.lua)(:%d+)', function(c, path, line)
+      return c .. name(path) .. line
+    end)
+    return text:sub(2)
   end
-  return redact, function() return n end
-end
-
--- Columns of texts in which paths may stand.
-local TEXTS = { { 'build', 'flags' }, { 'build', 'compiler' }, { 'build', 'libs' },
-  { 'env', 'vars' }, { 'env', 'cpuset' }, { 'attempt', 'message' }, { 'attempt', 'partner' },
-  { 'sweep', 'args' }, { 'sweep', 'space' }, { 'config', 'params' }, { 'param', 'txt' },
-  { 'comparison', 'a' }, { 'comparison', 'b' }, { 'choice', 'versions' } }
-
-local function redact_texts(db, redact)
-  for _, at in ipairs(TEXTS) do
-    local name, column = at[1], at[2]
-    for _, row in ipairs(db:query(('/* texts */ SELECT DISTINCT %s AS text FROM %s WHERE %s '
-        .. "LIKE '%%/%%'"):format(column, name, column))) do
-      local text = redact(row.text)
-      if text ~= row.text then
-        if name == 'config' then -- it is found by what is in it
-          db:run('/* no path */ UPDATE config SET params = ?1, sha = ?2 WHERE params = ?3', text,
-            sqlite.blob(canonical.hash(text)), row.text)
-        else
-          db:run(('/* no path */ UPDATE %s SET %s = ?1 WHERE %s = ?2'):format(name, column, column),
-            text, row.text)
-        end
+  -- A value of JSON: a text that begins as a path does is one, with its blanks.
+  local function within(value)
+    if type(value) == 'string' then
+      if value:find '^%.?%.?/.' or value:find '^~[%w_.-]*/' then return name(value) end
+      return redact(value)
+    end
+    if type(value) ~= 'table' or value == canonical.null then return value end
+    local out = setmetatable({}, getmetatable(value))
+    for key, each in pairs(value) do
+      out[type(key) == 'string' and redact(key) or key] = within(each)
+    end
+    return out
+  end
+  local function any(text, is_value)
+    if is_value then return within(text) end
+    if text:find '^[{%[]' then
+      local ok, value = pcall(canonical.decode, text)
+      if ok then
+        local changed = within(value)
+        local encoded = canonical.encode(changed)
+        return encoded ~= canonical.encode(value) and encoded or text
       end
     end
+    return redact(text)
   end
+  return any, function() return n end
+end
+
+-- Every column of texts, of whatever tables a file has.
+local function text_columns(db)
+  local list = {}
+  for _, of in ipairs(db:query [[/* columns */ SELECT t.name AS name, c.name AS "column"
+      FROM main.sqlite_schema t, pragma_table_info(t.name) c
+      WHERE t.type = 'table' AND t.name NOT GLOB 'sqlite_*' AND upper(c.type) <> 'BLOB']]) do
+    list[#list + 1] = of
+  end
+  return list
+end
+
+local function quoted(name) return '"' .. name:gsub('"', '""') .. '"' end
+
+-- The largest N of a path-N that stands somewhere in parameters.
+local function highest(db)
+  local n = 0
+  for _, row in ipairs(db:query [[/* names */ SELECT params AS text FROM config
+      WHERE params LIKE '%path-%']]) do
+    for found in row.text:gmatch 'path%-(%d+)' do n = math.max(n, tonumber(found)) end
+  end
+  return n < 2 ^ 40 and n or 0
+end
+
+local function redact_texts(db)
+  local redact, count = redactor(highest(db))
+  db:exec([[CREATE TEMP TABLE told(was TEXT PRIMARY KEY, now TEXT NOT NULL, sha BLOB)]], 'names')
+  for _, of in ipairs(text_columns(db)) do
+    local name, column = quoted(of.name), quoted(of.column)
+    local changed = false
+    for _, row in ipairs(db:query(('/* texts */ SELECT DISTINCT %s AS text FROM main.%s '
+        .. "WHERE typeof(%s) = 'text' AND (%s GLOB '*/*' OR %s GLOB '*.lua:*')"):format(
+        column, name, column, column, column))) do
+      local text = redact(row.text, of.name == 'param')
+      if text ~= row.text then
+        changed = true
+        db:run('/* a name */ INSERT INTO temp.told VALUES(?,?,?)', row.text, text,
+          sqlite.blob(canonical.address(text)))
+      end
+    end
+    if changed then
+      -- parameters are found by what is in them
+      local sha = of.name == 'config' and of.column == 'params'
+        and ', sha = (SELECT sha FROM temp.told WHERE was = params)' or ''
+      db:exec(('UPDATE main.%s SET %s = (SELECT now FROM temp.told WHERE was = %s)%s '
+        .. 'WHERE %s IN (SELECT was FROM temp.told)'):format(name, column, column, sha, column),
+        'no path')
+      db:exec('DELETE FROM temp.told', 'names')
+    end
+  end
+  db:exec('DROP TABLE temp.told', 'names')
+  return count()
 end
 
 local WHO = [[
   UPDATE machine SET hostname = NULL, facts = '{}', fp = randomblob(16);
-  UPDATE device SET uuid = lower(hex(randomblob(8))) WHERE kind <> 'cpu';
+  UPDATE device SET uuid = lower(hex(randomblob(8))) WHERE kind <> 'cpu' OR uuid <> 'cpu';
   UPDATE env SET fp = randomblob(16);
   UPDATE recipe SET name = NULL, source = '', sha = randomblob(32);
-  UPDATE worker SET argv = NULL, lock = '', boot_id = '', pid = 0, uuid = randomblob(16);
+  UPDATE worker SET argv = NULL, lock = '', boot_id = '', pid = 0, how = NULL,
+    uuid = randomblob(16);
   UPDATE attempt SET trace = NULL, printed = NULL, uuid = randomblob(16);
   UPDATE trial SET uuid = randomblob(16);
   UPDATE sweep SET uuid = randomblob(16);
-  DELETE FROM meta WHERE key GLOB 'note *';
+  DELETE FROM meta WHERE key <> 'created_by';
 ]]
 
 -- Host names that stand somewhere in the file still: in a name that somebody gave.
@@ -118,8 +189,8 @@ end
 
 local function make_views(db)
   for _, sweep in ipairs(db:query '/* list sweeps */ SELECT id, name FROM sweep') do
-    local name = '"' .. sweep.name:gsub('"', '""') .. '"'
-    db:exec('DROP VIEW IF EXISTS main.' .. name, 'drop view') -- of a file that was published before
+    -- of a file that was published before
+    db:exec('DROP VIEW IF EXISTS main.' .. quoted(sweep.name), 'drop view')
     db:exec((schema.wide_view(db, sweep.id, sweep.name, true)), 'view of ' .. sweep.name)
   end
 end
@@ -145,18 +216,18 @@ function M.write(st, to, anonymous)
     st.db:copy(work)
     local db = sqlite.open(work, 'write')
     local whole, why = pcall(function()
-      local hosts, redact, paths = told(db).hosts, redactor()
+      local hosts, paths = told(db).hosts, 0
       db:exec('PRAGMA journal_mode = DELETE', 'one file')
       db:transaction(function()
         if anonymous then
           db:exec(WHO, 'who measured')
-          redact_texts(db, redact)
+          paths = redact_texts(db)
         end
         make_views(db)
       end)
       db:stops(function() db:exec('VACUUM', 'nothing of it stays') end)
       found = told(db)
-      found.paths, found.was = paths(), hosts
+      found.paths, found.was = paths, hosts
     end)
     db:close()
     if not whole then error(why, 0) end

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- A copy of a database for others: views that any SQLite finds, nothing that says who measured.
 local folders = dofile 'tests/lua/store/folder.lua'
+local canonical = require 'ridge.store.canonical'
 local publish = require 'ridge.store.publish'
 local ridge = require 'ridge'
 local sqlite = require 'ridge.store.sqlite'
@@ -23,7 +24,7 @@ describe('a published database', function()
       UPDATE attempt SET printed = 'it printed this', message = 'cannot open "/home/ann/x.bin": no';
       UPDATE env SET vars = '{"threads":2,"LD_PRELOAD":"/home/ann/lib.so"}';
       UPDATE sweep
-        SET args = '{"data":"~/ann@work/x.csv","rate":"rows/s","again":"/home/ann/x.bin"}'
+        SET args = '{"again":"/home/ann/x.bin","data":"~/ann@work/x.csv","rate":"rows/s"}'
         WHERE name = 'widths';
       UPDATE config SET params = '{"file":"/home/ann/x.bin","width":64}' WHERE id = 1]], 'secrets')
     db:close()
@@ -84,7 +85,7 @@ describe('a published database', function()
       found.printed, found.notes, found.still })
     assert.equal(3, found.paths) -- x.bin, lib.so, x.csv
     local db = sqlite.open(to, 'read')
-    assert.equal('{"data":"path-N","rate":"rows/s","again":"path-N"}',
+    assert.equal('{"again":"path-N","data":"path-N","rate":"rows/s"}',
       (db:value "SELECT args FROM sweep WHERE name = 'widths'":gsub('path%-%d', 'path-N')))
     -- one path has one name everywhere
     local of_args = db:value "SELECT json_extract(args, '$.again') FROM sweep WHERE name = 'widths'"
@@ -104,6 +105,48 @@ describe('a published database', function()
     there:close()
     assert.equal(2, #ridge.query('widths,widths-2', 'machine', { db = to, group = 'machine' }))
     assert.equal(before, bytes_of(path))
+  end)
+
+  it('leaves no path in any text, wherever it stands and however it is written', function()
+    local db = sqlite.open(path, 'write')
+    db:exec([[
+      UPDATE build SET flags = '-O2 -I/home/ZORK/inc -isystem/ZORK/inc -L/ZORK/lib',
+        compiler = 'cc @/home/ZORK/x <file:///ZORK/y> `/ZORK z`', libs = '{"blas":"/ZORK/b.so"}';
+      UPDATE sweep SET rules = '{"a":["/home/ZORK/r"]}', strategy = 'grid of ~ZORK/grid',
+        args = '{"a":"/home/Ann ZORK/d.csv","b":"x\nin /ZORK/x","c":"/é/ZORK","d":"../ZORK/e",'
+          || '"e":"//srv/ZORK","f":"a|/ZORK;/ZORK","/ZORK":1,"rate":0.5}' WHERE name = 'widths';
+      UPDATE attempt SET message = 'ZORK.lua:12: ''/home/Ann ZORK/f'': no, 3 rows/s, a / b',
+        flags = 'X:/ZORK', signal = '/ZORK';
+      UPDATE worker SET how = 'ZORK';
+      UPDATE device SET uuid = 'ZORK', name = 'CPU /ZORK', facts = '{"at":"/ZORK/bus"}';
+      UPDATE protocol SET json = '{"at":"/ZORK/p"}';
+      INSERT INTO metric SELECT min(id), 'm /ZORK', 1, '/ZORK', 1, '/ZORK' FROM attempt;
+      INSERT INTO meta VALUES('origin', '/ZORK'), ('host', 'ZORK');
+      CREATE TABLE mine(t TEXT); INSERT INTO mine VALUES('/ZORK/of another table')]], 'paths')
+    -- two that could get the name of each other
+    local function config(text)
+      return db:insert('config', { params = text, sha = sqlite.blob(canonical.address(text)) })
+    end
+    config '{"f":"path-1"}'
+    db:insert('param', { config_id = config '{"f":"/home/Ann ZORK/g"}', name = 'f',
+      txt = '/home/Ann ZORK/g' })
+    db:close()
+    local to = made('paths.db', true)
+    assert.is_nil(bytes_of(to):find 'ZORK')
+    db = sqlite.open(to, 'read')
+    assert.matches('^path%-%d+:12: \'path%-%d+\': no, 3 rows/s, a / b$',
+      db:value 'SELECT message FROM attempt')
+    assert.equal(0.5, db:value [[SELECT json_extract(args, '$.rate') FROM sweep
+      WHERE name = 'widths']])
+    -- parameters are found by what is in them, and their copies say the same
+    for _, row in ipairs(db:query [[SELECT sha, params FROM config
+        WHERE params GLOB '*path-*']]) do
+      assert.equal(canonical.address(row.params), row.sha)
+    end
+    assert.equal(0, db:value [[SELECT count(*) FROM param p JOIN config c ON c.id = p.config_id
+      WHERE p.name = 'f' AND p.txt <> json_extract(c.params, '$.f')]])
+    assert.equal('ok', db:value 'PRAGMA integrity_check')
+    db:close()
   end)
 
   it('says which host name is in it still', function()

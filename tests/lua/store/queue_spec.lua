@@ -341,6 +341,16 @@ describe('the identity of a sweep', function()
     assert.is_nil(identity.find(st, 'none'))
   end)
 
+  it('has a name that no other has in another case, as views are found in any', function()
+    identity.ensure(st, wanted_of(3))
+    local ok, err = pcall(identity.ensure, st, wanted_of(3, { name = 'Q' }))
+    assert.is_false(ok)
+    assert.matches('already has a sweep called "q", which differs from "Q" in case only',
+      err.message, 1, true)
+    st:close()
+    st = store.open(folder .. '/q.db', 'read')
+  end)
+
   it('refuses names that would hide a table', function()
     for _, bad in ipairs { 'trial', 'Result', 'sqlite_x', '', 'a b', 'a"b', ('x'):rep(61) } do
       assert.has_error(function() identity.check_name(bad) end)
