@@ -33,10 +33,15 @@ end
 ---@return table answer sentences; goal, found (of ridge.sweep.best, nil where nothing is measured),
 ---  show (a value of the goal as text)
 function M.of(st, sweep, rows, wanted)
-  local directions = results.directions(st, sweep.id)
-  wanted = wanted or usual(directions)
+  local directions, given = results.directions(st, sweep.id), wanted
+  wanted = given or usual(directions)
   if not wanted then return { sentences = { 'Nothing of this sweep is measured yet.' } } end
-  local goal = best.goal(wanted, directions, rows, 'the sweep ' .. sweep.name)
+  local known, goal = pcall(best.goal, wanted, directions, rows, 'the sweep ' .. sweep.name)
+  if not known then
+    if given then error(goal, 0) end -- what nobody asked for is no error
+    return { sentences = { ('Which point is best is not known: %s has no value that can be '
+      .. 'compared.'):format(wanted:gsub('^min ', '')) } }
+  end
   local is_time = goal.is_plain and directions[goal.measured .. '_p95'] ~= nil
   local function show(v)
     return is_time and unit.format('ns', v) or ('%.4g'):format(v)

@@ -11,7 +11,8 @@ local unit = require 'ridge.show.unit'
 
 local M = {}
 
-local ROWS, CSV_MOST = 500, 3 * 2 ^ 20
+local ROWS, CSV_MOST = 500, 2.4 * 2 ^ 20
+local LABEL, REASON, NAME = 200, 300, 80 -- bytes of a cell
 local ORDER = { 'faster', 'slower', 'equal', 'open' }
 local RANK = { slower = 1, faster = 2, equal = 3, open = 4 }
 
@@ -31,6 +32,7 @@ local function summary(list, a, b)
   for _, name in ipairs(ORDER) do
     if n[name] then counts[#counts + 1] = ('%d %s'):format(n[name], name) end
   end
+  if #list == 0 then return ('%s and %s have no timing of the same point.'):format(a, b) end
   local sentences = { ('Of %s that both have, in %s against %s: %s.'):format(
     plain.count(#list, 'timing'), b, a, table.concat(counts, ', ')) }
   if #logs > 0 then
@@ -61,6 +63,10 @@ function M.page(a, b, opt)
     if size(x) ~= size(y) then return size(x) > size(y) end
     return at[x] < at[y]
   end)
+  local names = { a:match '[^/]+$', b:match '[^/]+$' }
+  if names[1] == names[2] then names = { a, b } end -- main/ridge.db and pr/ridge.db
+  local command = ('ridge compare %s %s%s'):format(html.shell(names[1]), html.shell(names[2]),
+    opt and opt.sweep and ' --sweep ' .. html.shell(opt.sweep) or '')
   local rows, left = {}, {}
   local out = { titles = { 'sweep', 'point', 'phase', 'cache', 'verdict', 'ratio', 'ci_lo', 'ci_hi',
     'a_ns', 'b_ns', 'reason' }, lines = {} }
@@ -69,11 +75,13 @@ function M.page(a, b, opt)
     out.lines[i] = { found.sweep, label, found.phase, found.cache, found.verdict, found.ratio,
       found.ci_lo, found.ci_hi, found.a_ns, found.b_ns, found.reason }
     if i <= ROWS then
-      rows[i] = { found.sweep, label, found.phase .. (found.cache == 'cold' and ' cold' or ''),
+      rows[i] = { html.cut(found.sweep, NAME), html.cut(label, LABEL), html.cut(found.phase, NAME)
+        .. (found.cache == 'cold' and ' cold' or ''),
         found.verdict, found.ratio == found.ratio and ratio.text(found.ratio) or nil,
         found.ci_lo and ratio.range(found.ci_lo, found.ci_hi, ' to ') or nil,
         found.a_ns and unit.format('ns', found.a_ns) or nil,
-        found.b_ns and unit.format('ns', found.b_ns) or nil, found.reason }
+        found.b_ns and unit.format('ns', found.b_ns) or nil,
+        found.reason and html.cut(found.reason, REASON) or nil }
     end
   end
   if #order > ROWS then
@@ -85,9 +93,8 @@ function M.page(a, b, opt)
     file = ('<p><a download="compare.csv" href="%s">All of them as CSV</a></p>'):format(
       html.data('text/csv', text))
   else
-    left[#left + 1] = 'the table of all timings: ridge compare --as json'
+    left[#left + 1] = 'the table of all timings: ' .. command .. ' --as json'
   end
-  local names = { a:match '[^/]+$', b:match '[^/]+$' }
   local body = { ('<h1>%s against %s</h1>'):format(html.escape(names[2]), html.escape(names[1])),
     html.p(summary(order, names[1], names[2]), 'answer'),
     html.section('Timings', html.table({ 'sweep', 'point', 'phase', 'verdict', 'b/a', '95 %', 'a',
@@ -95,8 +102,7 @@ function M.page(a, b, opt)
       file),
     alone > 0 and html.p(('%s in one of them only.'):format(alone == 1 and '1 timing is'
       or alone .. ' timings are')) or '',
-    html.section('Again', html.commands { ('ridge compare %s %s --match-all'):format(names[1],
-      names[2]) }),
+    html.section('Again', html.commands { command .. ' --match-all' }),
     #left > 0 and html.section('Left out', html.p(table.concat(left, '; ') .. '.')) or '',
     html.p('Made by ridge ' .. require('ridge').version() .. '.', 'muted') }
   return html.page(('%s against %s · ridge'):format(names[2], names[1]), body), left

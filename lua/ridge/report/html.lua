@@ -58,6 +58,22 @@ function M.bytes(text)
   return table.concat(out)
 end
 
+--- A text with no more than so many bytes, with "..." where something is missing.
+---@param text string
+---@param most integer
+---@return string text
+function M.cut(text, most)
+  return #text <= most and text or text:sub(1, most) .. ' ...' -- a torn letter is escaped later
+end
+
+--- A word of a command as a shell reads it.
+---@param text any
+---@return string word
+function M.shell(text)
+  text = tostring(text)
+  return text:find '^[%w_./:=@+-]+$' and text or "'" .. text:gsub("'", "'\\''") .. "'"
+end
+
 --- A whole page.
 ---@param title string
 ---@param body string[] pieces of HTML
@@ -98,10 +114,13 @@ end
 ---@param heads string[]
 ---@param rows any[][] cells: texts and numbers; nil for nothing
 ---@param kinds table|nil by number of the column: 'n' to the right, 't' a text that may break
+---@param most number|nil bytes of the rows at most
 ---@return string html '' without rows
-function M.table(heads, rows, kinds)
-  if #rows == 0 then return '' end
+---@return integer shown how many rows are in it
+function M.table(heads, rows, kinds, most)
+  if #rows == 0 then return '', 0 end
   kinds = kinds or {}
+  local shown, bytes = 0, 0
   local parts = { '<div class="wide"><table><thead><tr>' }
   local function cell(tag, k, text)
     local class = kinds[k] and (' class="%s"'):format(kinds[k]) or ''
@@ -111,12 +130,19 @@ function M.table(heads, rows, kinds)
   for k, head in ipairs(heads) do cell('th', k, head) end
   parts[#parts + 1] = '</tr></thead><tbody>'
   for _, row in ipairs(rows) do
-    parts[#parts + 1] = '<tr>'
+    local first = #parts + 1
+    parts[first] = '<tr>'
     for k = 1, #heads do cell('td', k, row[k]) end
     parts[#parts + 1] = '</tr>\n'
+    for i = first, #parts do bytes = bytes + #parts[i] end
+    if bytes > (most or math.huge) then
+      for i = #parts, first, -1 do parts[i] = nil end
+      break
+    end
+    shown = shown + 1
   end
   parts[#parts + 1] = '</tbody></table></div>'
-  return table.concat(parts)
+  return table.concat(parts), shown
 end
 
 --- Names and what they are, as a list.

@@ -23,18 +23,13 @@ local M = {}
 --- Bytes of a page at most.
 M.MOST = 5 * 2 ^ 20
 
-local PICTURES_MOST, CSV_MOST = 2.6 * 2 ^ 20, 1.6 * 2 ^ 20 -- of base64
+local PICTURES_MOST, CSV_MOST = 2.6 * 2 ^ 20, 1.4 * 2 ^ 20 -- of base64
+local REST = 0.9 * 2 ^ 20 -- what all but pictures, CSV and the table of points takes at most
 local ROWS, FAILED, MESSAGE, SOURCE, NOTE = 200, 40, 400, 48 * 1024, 2000
+local NAME, SENTENCE = 80, 1000
 local KINDS = { 'map', 'slices', 'efficiency', 'roofline', 'effects', 'uncertainty' }
 
-local function cut(text, most)
-  return #text <= most and text or text:sub(1, most) .. ' ...' -- a torn letter is escaped later
-end
-
-local function shell(text)
-  text = tostring(text)
-  return text:find '^[%w_./:=@+-]+$' and text or "'" .. text:gsub("'", "'\\''") .. "'"
-end
+local cut, shell = html.cut, html.shell
 
 -- -- Pictures -------------------------------------------------------------------------------------
 
@@ -61,7 +56,7 @@ local function pictures(st, sweep, rows)
         left[#left + 1] = kind
       else
         bytes = bytes + size
-        local headline = figure.finding or figure.title or kind
+        local headline = cut(figure.finding or figure.title or kind, SENTENCE)
         parts[#parts + 1] = ('<figure><picture><source media="(prefers-color-scheme: dark)" '
           .. 'srcset="%s"><img src="%s" alt="%s" width="%d" height="%d"></picture>\n'
           .. '<figcaption>%s</figcaption></figure>'):format(html.data('image/png', dark),
@@ -70,7 +65,7 @@ local function pictures(st, sweep, rows)
       end
     end
   end
-  return parts, left
+  return parts, left, bytes
 end
 
 -- -- Points ---------------------------------------------------------------------------------------
@@ -86,11 +81,12 @@ end
 
 local function word(v)
   if type(v) == 'number' then return v == v and ('%.6g'):format(v) or 'nan' end
-  return v ~= nil and cut(tostring(v), 80) or nil
+  return v ~= nil and cut(tostring(v), NAME) or nil
 end
 
--- The points, best first: parameters, phases with intervals, metrics, grade and why.
-local function points(st, sweep, rows, said)
+-- The points, best first: parameters, phases with intervals, metrics, grade and why; how many there
+-- are, and how many of them are in the table.
+local function points(st, sweep, rows, said, most)
   local params = results.params(st, sweep.id)
   local directions = results.directions(st, sweep.id)
   local phases, metrics, names, small = {}, {}, {}, {}
@@ -124,7 +120,7 @@ local function points(st, sweep, rows, said)
   end)
   local heads, kinds = { 'trial' }, { 'n' }
   local function head(name, kind)
-    heads[#heads + 1] = name
+    heads[#heads + 1] = cut(name, NAME)
     kinds[#heads] = kind
   end
   for _, name in ipairs(params) do head(name, 'n') end
@@ -151,7 +147,8 @@ local function points(st, sweep, rows, said)
     add(cut(flag_words(row.flags), 300))
     cells[i] = line
   end
-  return html.table(heads, cells, kinds), #order
+  local text, shown = html.table(heads, cells, kinds, most)
+  return text, #order, shown
 end
 
 -- All points as a file to keep; nil where it would not fit.
@@ -265,7 +262,7 @@ local function again(sweep, what, ran)
     lines[#lines + 1] = ('# the recipe below as %s'):format(plain.line(what.name or 'recipe.lua'))
   end
   local args, words = canonical.decode(what.args), {}
-  for name, v in pairs(args) do
+  for name, v in pairs(type(args) == 'table' and args or {}) do
     if type(v) ~= 'table' then
       words[#words + 1] = ('--%s %s'):format(tostring(name):gsub('_', '-'), shell(v))
     end
@@ -294,18 +291,20 @@ function M.page(st, name, opt)
   local what = st.db:row(WHAT, sweep.id)
   local left = {}
   local where, ran = machine(st, sweep)
-  local drawings, undrawn = pictures(st, sweep, rows)
+  local drawings, undrawn, bytes = pictures(st, sweep, rows)
   for _, kind in ipairs(undrawn) do
     left[#left + 1] = ('the picture %s: ridge plot %s %s'):format(kind, kind, shell(sweep.name))
   end
-  local list, n = points(st, sweep, rows, said)
-  local file = n > 0 and csv(st, sweep)
+  local file = csv(st, sweep)
+  local list, n, listed = points(st, sweep, rows, said,
+    M.MOST - REST - bytes - (file and #file or 0))
+  file = n > 0 and file
   if n > 0 and not file then
     left[#left + 1] = ('the table of all points: ridge export %s --as csv -o %s.csv'):format(
       shell(sweep.name), (sweep.name:gsub('[^%w_.-]', '_')))
   end
-  if n > ROWS then
-    left[#left + 1] = ('%d of %d points in the table below'):format(n - ROWS, n)
+  if n > listed then
+    left[#left + 1] = ('%d of %d points in the table below'):format(n - listed, n)
   end
   local noted = {}
   local all = notes.of(st, sweep)
@@ -315,7 +314,7 @@ function M.page(st, name, opt)
   local lead = ('%s measured of %s%s'):format(n, plain.count(#rows, 'point'),
     ran and (', %s, %s'):format(ran.kind == 'cpu' and ran.cpu or ran.device, day(ran.last)) or '')
   local body = { ('<h1>%s</h1>'):format(html.escape(sweep.name)), html.p(lead, 'muted'),
-    html.p(table.concat(said.sentences, ' '), 'answer'),
+    html.p(cut(table.concat(said.sentences, ' '), 3 * SENTENCE), 'answer'),
     html.section('Pictures', unpack(drawings)),
     html.section('Points', list, file),
     html.section('Failures', failures(rows, params)),

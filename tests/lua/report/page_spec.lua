@@ -133,6 +133,48 @@ describe('the page of a sweep', function()
     assert.equal(201, select(2, text:gsub('<tr>', '')))
   end)
 
+  -- A page of points whose database was changed by SQL.
+  local function changed(n, sql)
+    for _, tail in ipairs { '', '-wal', '-shm' } do os.remove(path .. tail) end
+    points.make(path, n)
+    local st, text, left = store.open(path, 'write'), nil, nil
+    st.db:exec(sql, 'change')
+    st:close()
+    store.with(path, 'read', function(r) text, left = report.page(r, 'points') end)
+    check(text)
+    return text, table.concat(left, '\n')
+  end
+
+  it('is small however many columns there are, and however long their names', function()
+    local drawn, long = picture.figure, ('"'):rep(300000)
+    finally(function() picture.figure = drawn end) -- luacheck: ignore 122
+    picture.figure = function() -- luacheck: ignore 122
+      return { png = function() return ('x'):rep(400000) end, finding = long,
+        width = function() return 700 end, height = function() return 500 end }
+    end
+    local text, left = changed(100, [[
+      WITH RECURSIVE i(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM i WHERE i < 60)
+        INSERT INTO param SELECT c.id, 'p' || i.i, NULL, replace(hex(zeroblob(50)), '0', '"')
+          FROM i, config c;
+      UPDATE config SET params = (SELECT json_group_object(name, coalesce(num, txt)) FROM param
+        WHERE config_id = config.id);
+      INSERT INTO metric SELECT id, ']] .. long .. [[', id, NULL, 0, NULL FROM attempt]])
+    assert.is_nil(text:find(('&quot;'):rep(1001), 1, true))
+    local rows = select(2, text:gsub('<tr>', '')) - 1
+    assert.is_true(rows > 5 and rows < 100)
+    assert.matches(('%d of 100 points in the table below'):format(100 - rows), left, 1, true)
+  end)
+
+  it('is made of whatever is stored: arguments that are none, times that are none', function()
+    local text = changed(3, [[UPDATE sweep SET args = '"x"', space = '3']])
+    assert.matches('ridge sweep', text, 1, true)
+    assert.matches('The least fwd is 101', text, 1, true)
+    text = changed(3, "UPDATE timing SET phase = 'f%swd'")
+    assert.matches('Which point is best is not known: f%swd has no value', text, 1, true)
+    changed(3, 'UPDATE timing SET med = 9e999, ci_lo = -9e999, ci_hi = 9e999')
+    changed(3, "INSERT INTO meta SELECT 'note ' || hex(uuid) || ' 1e300', 'x' FROM sweep")
+  end)
+
   it('ranks by what is asked for', function()
     local text = page(3, nil, { wanted = 'max batch / fwd' })
     assert.matches('The most batch / fwd is', text, 1, true)
@@ -204,6 +246,16 @@ describe('ridge report', function()
     assert.matches('Of 11 timings that both have, in b.db against a.db: 5 faster, 6 open.', both, 1,
       true)
     assert.matches('These are ratios of machines, Other CPU 7 against Test CPU 9000', both, 1, true)
+    assert.matches('ridge compare a.db b.db --match-all', both, 1, true)
+    -- of one name, or of one that a shell would break
+    os.execute(("mkdir '%s/it''s here'; cp %s '%s/it''s here/a.db'"):format(folder, b, folder)
+      :gsub("''", "'\\''"), nil)
+    local other = folder .. "/it's here/a.db"
+    assert.equal(0, main { '--compare', a, other, '--sweep', 'widths', '-o', folder .. '/c.html' })
+    both = read 'c.html'
+    assert.matches(html.escape(("ridge compare %s '%s' --sweep widths --match-all"):format(a,
+      (other:gsub("'", "'\\''")))), both, 1, true)
+    assert.matches('<h1>' .. html.escape(other) .. ' against', both, 1, true)
   end)
 
   it('is silent under tidy, where that is installed', function()
