@@ -31,7 +31,7 @@ local function picture_of(path, number)
   if not file then return nil, ('%s cannot be read: %s'):format(path, reason) end
   local page, n = file:read '*a', 0
   file:close()
-  for text in page:gmatch '<img src="data:image/png;base64,([A-Za-z0-9+/=]+)"' do
+  for text in page:gmatch '<img src="data:image/png;base64,([A-Za-z0-9+/]+=?=?)"' do
     n = n + 1
     if n == number then return require('ridge.report.html').bytes(text) end
   end
@@ -49,7 +49,16 @@ local function figure_of(path, opt)
   require('ridge.ffi.output').write(name, 'replot', bytes)
   local ok, figure = pcall(plot.replot, name, look)
   os.remove(name)
-  if not ok then error(figure, 0) end
+  if not ok then -- the user knows the page, not the file its picture was put into
+    if type(figure) == 'table' and type(figure.message) == 'string' then
+      local first, last = figure.message:find(name, 1, true)
+      if first then
+        figure.message = ('%spicture %d of %s%s'):format(figure.message:sub(1, first - 1),
+          opt.picture, path, figure.message:sub(last + 1))
+      end
+    end
+    error(figure, 0)
+  end
   return figure, ('%s-%d.png'):format(path:gsub('%.[^.]*$', ''), opt.picture)
 end
 

@@ -228,6 +228,14 @@ describe('ridge report', function()
     assert.equal(1, replot { folder .. '/w.html', '--picture', '9' })
     assert.matches('w.html has 2 pictures', printed[#printed], 1, true)
     assert.equal(1, replot { folder .. '/nothing.html' })
+    for text, said in pairs { ['===='] = 'broken.html is no page', ['A==='] = 'is no page',
+        AAAA = 'picture 1 of ' .. folder .. '/broken.html' } do
+      local file = assert(io.open(folder .. '/broken.html', 'w'))
+      file:write('<img src="data:image/png;base64,' .. text .. '"')
+      file:close()
+      assert.equal(1, replot { folder .. '/broken.html' })
+      assert.matches(said, printed[#printed], 1, true)
+    end
     for _, bytes in ipairs { '', 'a', 'ab', 'abc', ('\0\255x'):rep(99) .. 'y' } do
       assert.equal(bytes, html.bytes(html.base64(bytes)))
     end
