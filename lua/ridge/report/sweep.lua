@@ -309,7 +309,8 @@ function M.page(st, name, opt)
   local noted = {}
   local all = notes.of(st, sweep)
   for i = math.max(1, #all - 19), #all do
-    noted[#noted + 1] = { os.date('!%Y-%m-%d', all[i].at / 1e6), cut(all[i].text, NOTE) }
+    noted[#noted + 1] = { os.date('!%Y-%m-%d', all[i].at / 1e6) or 'no date',
+      cut(all[i].text, NOTE) }
   end
   local lead = ('%s measured of %s%s'):format(n, plain.count(#rows, 'point'),
     ran and (', %s, %s'):format(ran.kind == 'cpu' and ran.cpu or ran.device, day(ran.last)) or '')
