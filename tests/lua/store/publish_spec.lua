@@ -123,11 +123,11 @@ describe('a published database', function()
       INSERT INTO metric SELECT min(id), 'm /ZORK', 1, '/ZORK', 1, '/ZORK' FROM attempt;
       INSERT INTO meta VALUES('origin', '/ZORK'), ('host', 'ZORK');
       CREATE TABLE mine(t TEXT); INSERT INTO mine VALUES('/ZORK/of another table')]], 'paths')
-    -- two that could get the name of each other
+    -- one that could get the name of another
     local function config(text)
       return db:insert('config', { params = text, sha = sqlite.blob(canonical.address(text)) })
     end
-    config '{"f":"path-1"}'
+    for i = 1, 60 do config(('{"f":"path-%d"}'):format(i)) end
     db:insert('param', { config_id = config '{"f":"/home/Ann ZORK/g"}', name = 'f',
       txt = '/home/Ann ZORK/g' })
     db:close()
