@@ -32,7 +32,6 @@ local function summary(list, a, b)
   for _, name in ipairs(ORDER) do
     if n[name] then counts[#counts + 1] = ('%d %s'):format(n[name], name) end
   end
-  if #list == 0 then return ('%s and %s have no timing of the same point.'):format(a, b) end
   local sentences = { ('Of %s that both have, in %s against %s: %s.'):format(
     plain.count(#list, 'timing'), b, a, table.concat(counts, ', ')) }
   if #logs > 0 then
