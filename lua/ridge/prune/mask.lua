@@ -7,7 +7,6 @@ local in_no_grad = require('ridge.tensor.grad').no_grad
 local masked = require 'ridge.nn.masked'
 local nets = require 'ridge.quant.nets'
 local parameter = require 'ridge.nn.parameter'
-local where = require('ridge.tensor.choose').where
 
 local M = {}
 
@@ -31,19 +30,13 @@ function M.places(net)
   return places, key_of
 end
 
--- What stands behind the mask is 0 there as well: a file of it compresses, and no one who reads the
--- tensor itself sees a weight that is none.
-local function write(tensor, mask)
-  in_no_grad(function() tensor:copy_(where(mask, tensor:detach(), 0)) end)
-end
-
 --- Let a parameter be 0 where a mask is false, in all places that hold it, and where it was before.
 ---@param list table[] {module, name}: the places of one tensor
 ---@param mask Tensor bool, of the parameter's shape
 function M.set(list, mask)
   local before = M.of(list[1].module, list[1].name)
   mask = before and mask:logical_and(before) or mask:clone() -- a part holds the larger one
-  write(parameter.entry(list[1].module, list[1].name).tensor, mask)
+  masked.write(parameter.entry(list[1].module, list[1].name).tensor, mask)
   for _, place in ipairs(list) do
     local held = M.of(place.module, place.name)
     if held then
@@ -81,7 +74,7 @@ function M.settle(net)
   nets.each(net, function(module)
     for _, p in ipairs(module.params) do
       local held = M.of(module, p.name)
-      if held then write(p.tensor, held) end
+      if held then masked.write(p.tensor, held) end
     end
   end)
 end
@@ -92,7 +85,7 @@ function M.bake(net)
   nets.each(net, function(module)
     for i = #module.params, 1, -1 do
       local p = module.params[i]
-      if p and M.of(module, p.name) then module:remove_parametrization(p.name) end
+      if p then masked.off(module, p.name) end
     end
   end)
 end

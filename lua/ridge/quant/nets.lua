@@ -65,8 +65,9 @@ local function read_by_parent(net)
   M.each(net, function(module)
     if getmetatable(module) == recurrent.LSTM or getmetatable(module) == recurrent.GRU then
       for _, cell in ipairs(module.cells) do
-        found[cell.recurrent] = ('it multiplies the state of an %s, which stays f32')
-          :format(class_of(module):gsub('^nn%.', ''))
+        local name = class_of(module):gsub('^nn%.', '')
+        found[cell.recurrent] = ('it multiplies the state of %s %s, which stays f32'):format(
+          name == 'LSTM' and 'an' or 'a', name)
       end
     end
   end)

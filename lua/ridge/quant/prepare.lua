@@ -33,8 +33,7 @@ end
 
 -- A mask stays: what is pruned is 0 before it is rounded, and 0 is a code.
 local function round_through(module, how, pad)
-  local mask = masked.of(module, 'weight')
-  if mask then module:remove_parametrization 'weight' end
+  local mask = masked.off(module, 'weight')
   module:parametrize('weight', { buffers = mask and { mask = mask }, forward = function(w, held)
     if held then w = masked.forward(w, held) end
     return w + in_no_grad(function() return rounded(w:detach(), how, pad) - w:detach() end)

@@ -113,6 +113,29 @@ describe('a pruned net', function()
     end
   end)
 
+  it('keeps what is tied tied: prepared, with one of both skipped, fixed', function()
+    local tied = nn.Sequential(nn.Linear(32, 32, { seed = 7 }), nn.ReLU(),
+      nn.Linear(32, 32, { seed = 8 }))
+    tied[3].weight = tied[1].weight
+    local made = prune.magnitude(tied, { sparsity = 0.6 })
+    local pruned, n = made[1].weight:eq(0), tied:num_parameters()
+    for _, skip in ipairs { {}, { '3' } } do
+      local t = quant.prepare(made, { skip = skip })
+      assert.equal(n, t:num_parameters())
+      t(ridge.ones(2, 32)):square():sum():backward()
+      ridge.optim.SGD(t, { lr = 0.1 }):step()
+      local state = t:state()
+      assert.is_nil(state['3.weight']) -- it is there once
+      assert.is_true(count(state['1.weight']:ne(made[1].weight)) > 100)
+      for _, i in ipairs { 1, 3 } do
+        assert.equal(0, count(t[i].weight:ne(0):logical_and(pruned)))
+      end
+    end
+    local c = prune.compact(made, { format = 'dense' })
+    assert.equal(tied:num_bytes(), c:num_bytes())
+    assert.equal(count(pruned), count(c[3].weight:eq(0)))
+  end)
+
   it('is refused with a minimum, where 0 is no code', function()
     local opts = { bits = 4, pad = true, minimum = true }
     assert.matches('quantized_spec.lua:%d+: quant.prepare: 1 is pruned, and with a minimum',

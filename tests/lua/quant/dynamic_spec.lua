@@ -124,6 +124,8 @@ describe('quant.dynamic', function()
     assert.same({ '1.input', 'i8', '1.recurrent', 'f32' }, { report.layers[1].name,
       report.layers[1].kind, report.layers[2].name, report.layers[2].kind })
     assert.matches('state of an LSTM', report.layers[2].why)
+    local gru = ridge.quant.report(ridge.quant.dynamic(nn.GRU(6, 5):eval(), { rows = false }))
+    assert.matches('state of a GRU', gru.layers[2].why)
     local apart = (q(x) - net(x)):abs():max():item()
     assert.is_true(apart > 0 and apart < 0.02)
   end)
