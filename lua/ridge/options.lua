@@ -79,19 +79,20 @@ end
 --- Raise unless a table is a list: named keys in it would be ignored, as what is behind a hole.
 ---@param list table
 ---@param what string the function's name, for errors
+---@param of string|nil what it is of: 'numbers' when left out
 ---@return table list
-function M.list(list, what)
+function M.list(list, what, of)
   local n = #list
   for key in pairs(list) do
     if type(key) ~= 'number' or key > n or key < 1 or key % 1 ~= 0 then
-      blame.raise(('%s: a list of numbers is expected, and %s is no place in it'):format(what,
-        show(key)), 'EARG', what)
+      blame.raise(('%s: a list of %s is expected, and %s is no place in it'):format(what,
+        of or 'numbers', show(key)), 'EARG', what)
     end
   end
   for i = 1, n do -- where Lua counts what is behind a hole
     if list[i] == nil then
-      blame.raise(('%s: a list of numbers is expected, and its place %d is nil'):format(what, i),
-        'EARG', what)
+      blame.raise(('%s: a list of %s is expected, and its place %d is nil'):format(what,
+        of or 'numbers', i), 'EARG', what)
     end
   end
   return list

@@ -52,7 +52,8 @@ local function fail(reason) return stored.fail('smaller', reason) end
 -- '0.5%' or '0.005' as a share; nil and why not.
 local function share(text)
   local percent = text:match '^%s*([%d.]+)%s*%%%s*$'
-  local value = percent and tonumber(percent) and tonumber(percent) / 100 or tonumber(text)
+  local value -- 0.7 / 100 is less than 7 of 1000 rows are, and 0.7e-2 is that
+  if percent then value = tonumber(percent .. 'e-2') else value = tonumber(text) end
   if value and value >= 0 and value <= 1 then return value end
   return nil, ("--max-drop: '%s' is not like 0.5%% or 0.005"):format(text)
 end

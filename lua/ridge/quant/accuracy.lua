@@ -59,11 +59,12 @@ end
 ---@param b table net
 ---@param loader table of batches x, labels
 ---@param what string the function's name, for errors
+---@param name string|nil the option that the loader is of, for errors: 'test' when left out
 ---@return table found n, original and quantized (share right, with lo, hi), difference (lo, hi),
 ---  only_original, only_quantized, p (exact McNemar), changed, kl (nats a row)
-function M.pair(a, b, loader, what)
+function M.pair(a, b, loader, what, name)
   local s = { n = 0, both = 0, only_a = 0, only_b = 0, changed = 0, kl = 0 }
-  for x, labels in batches.each(loader, nil, what, 'test') do
+  for x, labels in batches.each(loader, nil, what, name or 'test') do
     local y = inference(a, x)
     check(y, labels, what)
     add(s, y, inference(b, x), labels)

@@ -38,7 +38,7 @@ local function steps_of(net, list, opts, over)
   local steps = {}
   for _, candidate in ipairs(list) do
     if over() then break end
-    local a = accuracy.pair(net, candidate.net, opts.validate, WHAT)
+    local a = accuracy.pair(net, candidate.net, opts.validate, WHAT, 'validate')
     local saved = held.bytes(candidate.before).mb - held.bytes(candidate.module).mb
     if saved > 0 then
       steps[#steps + 1] = { candidate = candidate, kl = a.kl, saved = saved,
@@ -74,7 +74,7 @@ end
 
 -- One net of the search, measured.
 local function point_of(net, q, chosen, rows, opts)
-  local a = accuracy.pair(net, q, opts.validate, WHAT)
+  local a = accuracy.pair(net, q, opts.validate, WHAT, 'validate')
   return { mb = held.bytes(q).mb, drop = -a.difference.share, drop_lo = -a.difference.hi,
     drop_hi = -a.difference.lo, kl = a.kl, changed = a.changed, n = a.n,
     layers = text_of(rows, chosen) }

@@ -65,7 +65,7 @@ function M.sensitivity(net, opts)
   if #list == 0 then blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG') end
   local found = {}
   for i, candidate in ipairs(list) do
-    local a = accuracy.pair(net, candidate.net, opts.validate, WHAT)
+    local a = accuracy.pair(net, candidate.net, opts.validate, WHAT, 'validate')
     local before, after = held.bytes(candidate.before), held.bytes(candidate.module)
     local took = time(candidate, asked, rows)
     found[i] = { point = candidate.name .. ' ' .. candidate.kind, layer = candidate.name,

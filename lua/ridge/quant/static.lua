@@ -185,7 +185,7 @@ local function curve_of(net, base, rows, snapshots, opts, taken)
   local curve = {}
   for _, snapshot in ipairs(snapshots) do
     local q = build(base, rows, snapshot.ranges, opts, nil, taken)
-    local a = accuracy.pair(net, q, opts.validate, WHAT)
+    local a = accuracy.pair(net, q, opts.validate, WHAT, 'validate')
     curve[#curve + 1] = { batches = snapshot.n, share = a.quantized.share, lo = a.quantized.lo,
       hi = a.quantized.hi, changed = a.changed, n = a.n }
   end

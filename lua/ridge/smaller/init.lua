@@ -65,13 +65,14 @@ local function default(opts, name, group, list)
     end
     opts[name] = {}
   else
-    opts[name] = options.list(given or list, ('%s: %s'):format(WHAT, name))
+    opts[name] = options.list(given or list, ('%s: %s'):format(WHAT, name),
+      (name == 'bits' or name == 'patterns') and 'names' or nil)
   end
 end
 
 local function set_of(only)
   local set = {}
-  for _, name in ipairs(options.list(only or GROUPS, WHAT .. ': only')) do
+  for _, name in ipairs(options.list(only or GROUPS, WHAT .. ': only', 'names')) do
     local known = false
     for _, each in ipairs(GROUPS) do known = known or each == name end
     if not known then
@@ -152,7 +153,7 @@ end
 local function within(lo, hi, most) return hi <= most and 'yes' or lo > most and 'no' or 'open' end
 
 local function measure(point, net, q, opts)
-  local a, x = accuracy.pair(net, q, opts.validate, WHAT), opts.input
+  local a, x = accuracy.pair(net, q, opts.validate, WHAT, 'validate'), opts.input
   local plan_a, plan_b = capture(inference, net, x), capture(inference, q, x)
   local took = ab { a = plan_a, b = plan_b, check = false, looks = opts.looks }
   local bytes = held.bytes(q, plan_b)
@@ -175,13 +176,6 @@ end
 
 local EQUAL = 0.01 -- of the bytes: nets so near the smallest are chosen among by their speed
 
--- Is one point to be taken before another? Of bytes that hardly differ, the faster one.
-local function better(p, best, least, goal)
-  if goal == 'time' then return p.speedup_lo > 1 and p.speedup > best.speedup end
-  if p.mb < (1 - EQUAL) * least then return true end
-  return p.mb <= (1 + EQUAL) * least and p.speedup_lo > best.speedup_hi
-end
-
 -- -- The search -----------------------------------------------------------------------------------
 
 local Search = {}
@@ -194,6 +188,16 @@ function Search:over()
       or services().now() > self.ends and 'budget'
   end
   return self.found.ended
+end
+
+-- Is a point to be taken before the best one? Of bytes that hardly differ from the fewest, the
+-- faster one; one that has as many as the original is not smaller, however fast it is.
+function Search:better(p)
+  local best = self.best
+  if self.opts.goal == 'time' then return p.speedup_lo > 1 and p.speedup > best.speedup end
+  if p.mb >= self.found.points[1].mb then return false end
+  local near = (1 + EQUAL) * math.min(self.least, p.mb)
+  return best.mb > near or p.mb <= near and p.speedup_lo > best.speedup_hi
 end
 
 -- Call something that may be impossible for a net: what it returns, or nil and why.
@@ -230,7 +234,7 @@ function Search:point(made, at, kind)
   point.why = not q and why or nil
   self:tell(point)
   if q and point.drop <= opts.max_drop then
-    if better(point, self.best, self.least, opts.goal) then self.best, self.q = point, q end
+    if self:better(point) then self.best, self.q = point, q end
     self.least = math.min(self.least, point.mb)
   end
   return point
@@ -242,8 +246,8 @@ local function too_much(point) return point and point.within == 'no' end
 function Search:structure(at)
   local original = at.width == 1 and at.pattern == 'dense'
   local without = 1 + #self.opts.bits
-  if self.costly[('width %g'):format(at.width)] and at.pattern ~= 'dense'
-    or at.width < 1 and self.costly[('%s %g'):format(at.pattern, at.sparsity)] then
+  local width, pruned = versions.parts(at)
+  if width and pruned and (self.costly[width] or self.costly[pruned]) then
     self.found.left = self.found.left + without
     return
   end
@@ -258,8 +262,7 @@ function Search:structure(at)
       return self:tell(point)
     end
     if too_much(self:point(made, at, 'f32')) then
-      if at.pattern == 'dense' then self.costly[('width %g'):format(at.width)] = true end
-      if at.width == 1 then self.costly[('%s %g'):format(at.pattern, at.sparsity)] = true end
+      if not (width and pruned) then self.costly[width or pruned] = true end
       self.found.left = self.found.left + #self.opts.bits
       return
     end

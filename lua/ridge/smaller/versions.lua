@@ -46,17 +46,25 @@ function M.structures(opts)
   return list
 end
 
+--- What is changed in a structure, each by its name; two shares never have the same.
+---@param at table {width, pattern, sparsity}
+---@return string|nil width
+---@return string|nil pruned
+function M.parts(at)
+  local pruned
+  if at.pattern ~= 'dense' then
+    pruned = at.pattern:find ':' and at.pattern
+      or ('%s %.13g %%'):format(at.pattern, 100 * at.sparsity)
+  end
+  return at.width < 1 and ('width %.13g'):format(at.width) or nil, pruned
+end
+
 --- What a structure is called.
 ---@param at table {width, pattern, sparsity}
 ---@return string
 function M.name(at)
-  local words = {}
-  if at.width < 1 then words[1] = ('width %g'):format(at.width) end
-  if at.pattern ~= 'dense' then
-    words[#words + 1] = at.pattern:find ':' and at.pattern
-      or ('%s %g %%'):format(at.pattern, 100 * at.sparsity)
-  end
-  return #words > 0 and table.concat(words, ', ') or 'dense'
+  local width, pruned = M.parts(at)
+  return width and pruned and width .. ', ' .. pruned or width or pruned or 'dense'
 end
 
 -- The narrower net; as a control its units are drawn, or it begins anew.

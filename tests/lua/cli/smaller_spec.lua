@@ -52,6 +52,16 @@ describe('ridge smaller', function()
     assert.equal(4, select(2, out:gsub('\n', '\n'))) -- titles, f32 and both
   end)
 
+  it('allows as many rows as the share says', function()
+    local path = recipe('share', [[
+      require 'ridge.smaller'.smaller = function(_, opts) -- 0.7 / 100 is less than 7 / 1000
+        io.stdout:write(opts.max_drop == 7 / 1000 and 'as said' or 'another')
+        os.exit(0)
+      end
+      return { net = 1 }]])
+    assert.equal('as said', select(2, smaller(path, '--max-drop', '0.7%')))
+  end)
+
   it('has status 2 where nothing is within the drop', function()
     local status, out = smaller(recipe('none', NET), '--max-drop', '0', '--no-keep')
     assert.equal(2, status)

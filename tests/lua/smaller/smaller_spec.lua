@@ -98,6 +98,38 @@ describe('ridge.smaller', function()
     assert.matches('4 nets were not tried', tostring(found))
   end)
 
+  -- Each net holds so many megabytes as it is told to, the original first.
+  local function holding(list, f, ...)
+    local before, i = held.bytes, 0
+    held.bytes = function()
+      i = i + 1
+      return { mb = list[i], stored = 1, packed = 0, scratch = 0 }
+    end
+    local ok, q, found = pcall(f, ...)
+    held.bytes = before
+    assert(ok, q)
+    return q, found
+  end
+
+  it('takes what is smaller, by little steps too, and no other for its speed', function()
+    local _, found = holding({ 1, 0.994, 0.988, 0.982 }, ridge.smaller, net, with { max_drop = 1,
+      bits = { 'w8', 'w4', 'w2' } })
+    assert.is_true(found.chosen.mb <= 1.01 * 0.982)
+    local wide = nn.Sequential(nn.Linear(32, 512, { seed = 1 }), nn.ReLU(),
+      nn.Linear(512, 4, { seed = 2 })):eval()
+    _, found = holding({ 1, 1 }, ridge.smaller, wide, with { max_drop = 1, only = { 'shrink' },
+      bits = false, widths = { 0.02 } })
+    assert.is_true(found.points[2].speedup_lo > 1)
+    assert.is_nil(found.chosen)
+  end)
+
+  it('tells shares apart that differ in the seventh digit', function()
+    local a, b = { width = 0.5, pattern = 'block', sparsity = 0.3 },
+      { width = 0.50000001, pattern = 'block', sparsity = 0.30000001 }
+    assert.equal('width 0.5, block 30 %', versions.name(a))
+    assert.equal('width 0.50000001, block 30.000001 %', versions.name(b))
+  end)
+
   it('has controls, tuned as much, and claims', function()
     local epochs = {}
     local q, found = ridge.smaller(net, with { only = { 'shrink' }, bits = false, max_drop = 1,
@@ -141,6 +173,8 @@ describe('ridge.smaller', function()
   end)
 
   it('refuses what it cannot take, at the line of the call', function()
+    local next_batch = validate:each()
+    local function once() return next_batch end -- rows that come one time
     for pattern, opts in pairs {
       ["option only has 'qaunt'; it has some of quant, prune, shrink"] = { only = { 'qaunt' } },
       ["there is no kind 'w5' in bits; known: bf16"] = { bits = { 'w5' } },
@@ -151,6 +185,10 @@ describe('ridge.smaller', function()
       ['200 of the 200 rows of test are rows of the validation data'] = { test = validate },
       ["budget: 'soon' is no duration"] = { budget = 'soon' },
       ['option train is function'] = { train = 3 },
+      ["only: a list of names is expected, and 'quant' is no place"] = { only = { quant = true } },
+      ["sparsities: a list of numbers is expected, and 'a' is"] = { only = { 'prune' },
+        bits = false, sparsities = { a = 1 } },
+      ['smaller: validate has no batch'] = { validate = { each = once } },
       ['option progress is a function, got 3'] = { progress = 3 },
     } do
       assert.matches('smaller_spec.lua:%d+: .*' .. pattern, failure(function()
