@@ -63,7 +63,9 @@ local function rows_of(net)
         seen[held] = true
         local row = look((layer.module[name] or held):detach())
         row.layer = layer.name .. (i > 1 and ' ' .. name or '')
-        row.class, row.masked = layer.class, mask.of(layer.module, name) ~= nil
+        row.class = layer.class
+        row.masked = mask.of(layer.module, name) ~= nil
+          or parameter.entry(layer.module, name .. '_mask') ~= nil -- below a rounding
         row.why = about.why[layer.name]
         found[#found + 1] = row
       end
