@@ -148,6 +148,34 @@ describe('ridge.smaller', function()
     assert.same({ 1, 'half of the units: 2 times as fast' }, { #claims, claims[1].claim })
   end)
 
+  it('says of claims what their whole interval says', function()
+    local function rows(p, original)
+      local first = { structure = 'dense', bits = 'f32', mb = 8, stored_mb = 8 }
+      for name, value in pairs(original or {}) do first[name] = value end
+      local said = {}
+      for i, row in ipairs(require('ridge.smaller.claims').rows { first, p }) do
+        said[i] = row.claim .. ': ' .. row.found .. ': ' .. row.verdict
+      end
+      return said
+    end
+    local function static(lo, hi, drop_lo, drop_hi, mb)
+      return rows { structure = 'dense', bits = 'static', mb = mb, stored_mb = mb, speedup = lo,
+        speedup_lo = lo, speedup_hi = hi, drop = drop_lo, drop_lo = drop_lo, drop_hi = drop_hi }
+    end
+    assert.same({ 'i8 static: 3 to 4 times as fast: 3.00 [3.00, 3.50]: holds',
+      'i8 static: 4 to 5 times less memory: 4.00: holds',
+      'i8 static: 50 to 75 % less size: 75.0 %: holds',
+      'i8 static: less than 1 % of accuracy: -0.10 % [-0.90, -0.10]: holds' },
+      static(3, 3.5, 0.001, 0.009, 2))
+    assert.same({ 'i8 static: 3 to 4 times as fast: 2.90 [2.90, 3.10]: open',
+      'i8 static: 4 to 5 times less memory: 1.60: does not hold',
+      'i8 static: 50 to 75 % less size: 37.5 %: does not hold',
+      'i8 static: less than 1 % of accuracy: -0.50 % [-1.20, -0.50]: open' },
+      static(2.9, 3.1, 0.005, 0.012, 5))
+    assert.matches('does not hold', static(2, 2.9, 0.011, 0.02, 5)[1])
+    assert.matches('%[%-2.00, %-1.10%]: does not hold', static(2, 2.9, 0.011, 0.02, 5)[4])
+  end)
+
   it('is the best so far when its budget ends, and after Ctrl-C', function()
     local q, found = ridge.smaller(net, with { budget = 1e-9, bits = { 'w4' } })
     assert.equal('budget', found.ended)
