@@ -108,7 +108,7 @@ describe('samples in the tree', function()
     assert.equal('3 samples of Lua had no room and are not here',
       samples.note { lost = 3, untold = 0 })
     assert.equal('1 sample of Lua had no room and is not here; 70000 samples of Lua came that '
-      .. 'LuaJIT did not tell of and are not here', samples.note { lost = 1, untold = 70000 })
+      .. 'LuaJIT never mentioned and are not here', samples.note { lost = 1, untold = 70000 })
     assert.is_nil(samples.note { lost = 0, untold = 0 })
     assert.is_nil(samples.note(nil))
   end)
@@ -213,7 +213,7 @@ describe('a profile in the ridge program', function()
         ]]
         n = text:match '^%d+'
         lost = tonumber(text:match '(%d+) samples of Lua had no room' or 0)
-        untold = tonumber(text:match '(%d+) samples of Lua came that LuaJIT did not tell' or 0)
+        untold = tonumber(text:match '(%d+) samples of Lua came that LuaJIT never mentioned' or 0)
         assert.is_true(n + lost + untold >= 132072, text) -- none is gone without a word
         if untold == 0 then break end
       end

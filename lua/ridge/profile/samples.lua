@@ -163,7 +163,7 @@ function M.note(entry)
   local notes = {}
   if entry and entry.lost > 0 then notes[1] = missing(entry.lost, 'had no room') end
   if entry and entry.untold > 0 then
-    notes[#notes + 1] = missing(entry.untold, 'came that LuaJIT did not tell of')
+    notes[#notes + 1] = missing(entry.untold, 'came that LuaJIT never mentioned')
   end
   return notes[1] and table.concat(notes, '; ')
 end

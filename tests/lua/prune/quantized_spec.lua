@@ -132,7 +132,7 @@ describe('a pruned net', function()
         assert.equal(0, count(t[i].weight:ne(0):logical_and(pruned)))
       end
     end
-    -- what an optimizer left behind the mask does not come back
+    -- what an optimizer wrote below the mask does not come back
     ridge.no_grad(function() made:state()['1.weight']:add_(pruned:to 'f32') end)
     local c = prune.compact(made, { format = 'dense' })
     assert.equal(tied:num_bytes(), c:num_bytes())
