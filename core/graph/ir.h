@@ -220,8 +220,8 @@ rg_status rg_ir_insert_view(rg_graph *g, int32_t at, const rg_op *op, const void
 /* A node becomes the call of another record, of other values: what it makes stays what it is, and
 ** so do its place and its draw.  RG_EARG where it views or writes, or one of the two records
 ** draws. */
-rg_status rg_ir_become(rg_graph *g, int32_t node, const rg_op *op, const int32_t *in, int32_t n_in,
-                       const void *args) RG_CHECK;
+rg_status rg_ir_become(rg_graph *g, int32_t number, const rg_op *op, const int32_t *in,
+                       int32_t n_in, const void *args) RG_CHECK;
 
 /* Take a node, with its body, away, and the values it makes.  RG_EARG where one of them is read by
 ** others or it draws; nothing has changed then. */

@@ -283,7 +283,8 @@ describe('every writer', function()
     -- a program that writes its own temporary file, a log that is appended to, the name of a copy
     -- that SQLite has written
     local allowed = { ['lua/ridge/repl/command/typed.lua'] = 1, ['lua/ridge/repl/history.lua'] = 2,
-      ['lua/ridge/store/sqlite.lua'] = 1, ['recipes/quant.lua'] = 1 }
+      ['lua/ridge/store/sqlite.lua'] = 1, ['lua/ridge/store/publish.lua'] = 1,
+      ['recipes/quant.lua'] = 1 }
     local found = {}
     for line in shell([[grep -rnE "io\.open\([^)]*, *'[wa]b?'|os\.rename" lua recipes]])
         :gmatch '[^\n]+' do
