@@ -32,6 +32,15 @@ typedef bool rg_job(void *work, int64_t begin, int64_t end);
 */
 rg_status rg_parallel(int32_t threads, int64_t n, rg_job *job, void *work) RG_CHECK;
 
+/* Elements of a long row between two looks at the interrupt flag. */
+enum { RG_LOOK = 1 << 16 };
+
+/* Has Ctrl-C come?  Asked at each element i of a row, which may have billions of them. */
+static inline bool rg_stops(int64_t i)
+{
+  return (i & (RG_LOOK - 1)) == 0 && rg_interrupt_pending();
+}
+
 /* -- Lanes -------------------------------------------------------------------------- */
 
 /* The type loops run in for a dtype: f32 for all narrower floats, u8 for bool. */

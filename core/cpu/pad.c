@@ -12,8 +12,7 @@
 #include "op/pad.h"
 
 enum {
-  GROUP = 16384,  /* elements in one item of work, at least */
-  LOOK = 1 << 16, /* elements of a row between two looks at the interrupt flag */
+  GROUP = 16384, /* elements in one item of work, at least */
 };
 
 typedef struct pad_work {
@@ -46,7 +45,7 @@ static bool begin_work(pad_work *w, const rg_sizes *low, int32_t mode, const rg_
     w->shape[i] = padded->_shape[i];
     w->from[i] = tables;
     for (int64_t at = 0; at < w->shape[i]; at++) {
-      if ((at & (LOOK - 1)) == 0 && rg_interrupt_pending()) {
+      if (rg_stops(at)) {
         return false;
       }
       tables[at] = size[i] > 0 ? rg_pad_from(mode, at - low->at[i], size[i]) : -1;
@@ -145,11 +144,12 @@ static bool pad_job(void *work, int64_t begin, int64_t end)
     int64_t offset = row_at(w, row);
     const char *from = offset < 0 ? NULL : w->data + offset;
 
-    for (int64_t at = 0; at < w->n && w->direct != NULL; at += LOOK) {
+    for (int64_t at = 0; at < w->n && w->direct != NULL; at += RG_LOOK) {
       if (rg_interrupt_pending()) {
         return false;
       }
-      fill_part(w, from, at, rg_min_i64(at + LOOK, w->n), w->direct + (row * w->n + at) * w->size);
+      fill_part(w, from, at, rg_min_i64(at + RG_LOOK, w->n),
+                w->direct + (row * w->n + at) * w->size);
     }
     for (int64_t at = 0; at < w->n && w->direct == NULL; at += RG_TILE) {
       int64_t n = rg_min_i64(RG_TILE, w->n - at);

@@ -14,7 +14,6 @@
 enum {
   BLOCK = 1024,
   GROUP = 8192,
-  LOOK = 1 << 16, /* results of a row between two looks at the interrupt flag */
 };
 
 typedef struct resample_work {
@@ -34,12 +33,6 @@ typedef struct resample_work {
 } resample_work;
 
 /* -- Rows ------------------------------------------------------------------------------------- */
-
-/* An axis may have billions of elements: what goes along it ends early at Ctrl-C. */
-static bool stops(int64_t at)
-{
-  return (at & (LOOK - 1)) == 0 && rg_interrupt_pending();
-}
 
 /*
 ** forward: the results of one part, n elements behind each of the axis (a block of inner).
@@ -66,7 +59,7 @@ static bool stops(int64_t at)
     const T *weight = w->weight;                                                               \
     const int64_t *index = w->index;                                                           \
                                                                                                \
-    for (int64_t at = 0; at < w->made && !stops(at); at++) {                                   \
+    for (int64_t at = 0; at < w->made && !rg_stops(at); at++) {                                \
       if (w->stride == 1 && w->taps[at].n == 1) {                                              \
         y[at] = x[index[at]];                                                                  \
       } else if (w->stride == 2 && w->taps[at].n == 2) {                                       \
@@ -83,7 +76,7 @@ static bool stops(int64_t at)
       row_##T(w, x, y);                                                                        \
       return;                                                                                  \
     }                                                                                          \
-    for (int64_t at = 0; at < w->made && !stops(at); at++, y += w->inner) {                    \
+    for (int64_t at = 0; at < w->made && !rg_stops(at); at++, y += w->inner) {                 \
       const int64_t *index = w->index + at * w->stride;                                        \
       const T *weight = (const T *)w->weight + at * w->stride;                                 \
                                                                                                \
@@ -109,10 +102,10 @@ static bool stops(int64_t at)
                                                                                                \
   static void back_##T(const resample_work *w, const T *dy, T *dx, int64_t n)                  \
   {                                                                                            \
-    for (int64_t at = 0; at < w->made && !stops(at); at++) {                                   \
+    for (int64_t at = 0; at < w->made && !rg_stops(at); at++) {                                \
       memset(dx + at * w->inner, 0, (size_t)n * sizeof(T));                                    \
     }                                                                                          \
-    for (int64_t at = 0; at < w->read && !stops(at); at++, dy += w->inner) {                   \
+    for (int64_t at = 0; at < w->read && !rg_stops(at); at++, dy += w->inner) {                \
       for (int64_t k = 0; k < w->taps[at].n; k++) {                                            \
         T *row = dx + w->index[at * w->stride + k] * w->inner;                                 \
         T v = ((const T *)w->weight)[at * w->stride + k];                                      \
@@ -225,11 +218,11 @@ static rg_status resample(const rg_call *call, rg_tensor *y, rg_frame *frame, bo
   double *weight = (double *)(void *)scratch;
 
   scratch += rg_round_up(to * w.stride * 8, 64);
-  for (int64_t at = 0; at < to && !stops(at); at++) {
+  for (int64_t at = 0; at < to && !rg_stops(at); at++) {
     memset(weight + at * w.stride, 0, (size_t)w.stride * sizeof(double));
     taps[at] = rg_resample_at(args, from, to, at, index + at * w.stride, weight + at * w.stride);
   }
-  for (int64_t i = 0; i < to * w.stride && !w.wide && !stops(i); i++) { /* in their own place */
+  for (int64_t i = 0; i < to * w.stride && !w.wide && !rg_stops(i); i++) { /* in their own place */
     float narrow = (float)weight[i];
 
     memcpy((float *)(void *)weight + i, &narrow, sizeof(narrow));

@@ -15,7 +15,6 @@
 enum {
   SHORT = 48,
   DIGIT = 256,
-  LOOK = 1 << 16, /* elements of a row between two looks at the interrupt flag */
 };
 
 typedef struct sort_work {
@@ -103,20 +102,14 @@ static void insert(rg_sort_key *x, int64_t n)
   }
 }
 
-/* A row may have billions of elements: each pass over one ends early at Ctrl-C. */
-static bool stops(int64_t i)
-{
-  return (i & (LOOK - 1)) == 0 && rg_interrupt_pending();
-}
-
 /* How often each digit comes; false: Ctrl-C. */
 static bool count_digits(const rg_sort_key *x, int64_t n, int64_t shift, int64_t *count)
 {
-  for (int64_t at = 0; at < n; at += LOOK) {
+  for (int64_t at = 0; at < n; at += RG_LOOK) {
     if (rg_interrupt_pending()) {
       return false;
     }
-    for (int64_t i = at; i < rg_min_i64(at + LOOK, n); i++) {
+    for (int64_t i = at; i < rg_min_i64(at + RG_LOOK, n); i++) {
       count[x[i].key >> shift & 255]++;
     }
   }
@@ -126,11 +119,11 @@ static bool count_digits(const rg_sort_key *x, int64_t n, int64_t shift, int64_t
 /* Each to the next place of its digit; false: Ctrl-C. */
 static bool deal(const rg_sort_key *x, int64_t n, int64_t shift, int64_t *place, rg_sort_key *to)
 {
-  for (int64_t at = 0; at < n; at += LOOK) {
+  for (int64_t at = 0; at < n; at += RG_LOOK) {
     if (rg_interrupt_pending()) {
       return false;
     }
-    for (int64_t i = at; i < rg_min_i64(at + LOOK, n); i++) {
+    for (int64_t i = at; i < rg_min_i64(at + RG_LOOK, n); i++) {
       to[place[x[i].key >> shift & 255]++] = x[i];
     }
   }
@@ -205,13 +198,13 @@ static void sink(rg_sort_key *x, int64_t n, int64_t i)
 static bool first_few(rg_sort_key *x, int64_t n, int64_t k)
 {
   for (int64_t i = k / 2 - 1; i >= 0; i--) {
-    if (stops(i)) {
+    if (rg_stops(i)) {
       return false;
     }
     sink(x, k, i);
   }
   for (int64_t i = k; i < n; i++) {
-    if (stops(i)) {
+    if (rg_stops(i)) {
       return false;
     }
     if (x[i].key < x[0].key) { /* an equal one stands behind */
@@ -222,7 +215,7 @@ static bool first_few(rg_sort_key *x, int64_t n, int64_t k)
   for (int64_t left = k - 1; left > 0; left--) {
     rg_sort_key last = x[0];
 
-    if (stops(left)) {
+    if (rg_stops(left)) {
       return false;
     }
     x[0] = x[left];
@@ -267,7 +260,7 @@ static bool load(const sort_work *w, const rg_walk *x, rg_sort_key *keys, char *
   for (int64_t at = 0; at < w->n; at += RG_TILE) {
     int64_t n = rg_min_i64(RG_TILE, w->n - at);
 
-    if (stops(at)) {
+    if (rg_stops(at)) {
       return false;
     }
     makes[w->lane](rg_tile_load(x, 0, at, n, w->dtype, &room), at, n, w->flip, keys + at);
@@ -280,8 +273,8 @@ static bool load(const sort_work *w, const rg_walk *x, rg_sort_key *keys, char *
 static bool store(const sort_work *w, const rg_walk *y, const rg_walk *index, const char *elements,
                   const rg_sort_key *keys, char *room)
 {
-  for (int64_t at = 0; at < w->k; at += LOOK) {
-    int64_t n = rg_min_i64(LOOK, w->k - at);
+  for (int64_t at = 0; at < w->k; at += RG_LOOK) {
+    int64_t n = rg_min_i64(RG_LOOK, w->k - at);
 
     if (rg_interrupt_pending()) {
       return false;

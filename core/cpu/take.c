@@ -9,8 +9,6 @@
 #include "cpu/cpu.h"
 #include "op/take.h"
 
-enum { LOOK = 1 << 16 }; /* elements between two looks at the interrupt flag */
-
 typedef struct take_work {
   rg_walk x;     /* the table, or what is added up */
   rg_walk index; /* all numbers in a row */
@@ -60,7 +58,7 @@ static rg_status check_numbers(const take_work *w)
 static rg_status check_all(take_work *w)
 {
   for (int64_t i = 0; i < w->n; i++) {
-    if ((i & (LOOK - 1)) == 0 && rg_interrupt_pending()) {
+    if (rg_stops(i)) {
       return rg_fail(RG_EINTR, "interrupted");
     }
     (void)is_row(w, i, number_at(w, i));
@@ -93,12 +91,12 @@ static bool take_job(void *work, int64_t begin, int64_t end)
     int64_t number = number_at(w, i);
     bool is_there = is_row(w, i, number);
 
-    for (int64_t at = 0; at < w->row; at += LOOK) {
+    for (int64_t at = 0; at < w->row; at += RG_LOOK) {
       if (rg_interrupt_pending()) {
         return false;
       }
       if (is_there) {
-        rg_gather(&w->x, 0, number * w->row + at, rg_min_i64(LOOK, w->row - at), w->size,
+        rg_gather(&w->x, 0, number * w->row + at, rg_min_i64(RG_LOOK, w->row - at), w->size,
                   w->to + (i * w->row + at) * w->size);
       }
     }
