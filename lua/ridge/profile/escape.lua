@@ -2,6 +2,7 @@
 --- Texts of anybody's as JSON and XML: both want UTF-8, and names may be any bytes.
 
 local utf8 = require 'ridge.utf8'
+local value = require 'ridge.show.value'
 
 local M = {}
 
@@ -21,16 +22,13 @@ function M.json(s)
   end) .. '"'
 end
 
-local ENTITY = { ['&'] = '&amp;', ['<'] = '&lt;', ['>'] = '&gt;', ['"'] = '&quot;',
-  ["'"] = '&#39;' }
-
 --- A text for XML, between tags or in an attribute; what no document may hold becomes a blank:
 --- bytes that command, and the two characters at the end of the first plane.
 ---@param s string
 ---@return string
 function M.xml(s)
-  return (M.utf8(s):gsub('[%z\1-\31\127]', ' '):gsub('\239\191[\190\191]', ' ')
-    :gsub('[&<>"\']', ENTITY))
+  return value.entities((M.utf8(s):gsub('[%z\1-\31\127]', ' ')
+    :gsub('\239\191[\190\191]', ' ')))
 end
 
 return M

@@ -304,7 +304,7 @@ function M.page(st, name, opt)
       shell(sweep.name), (sweep.name:gsub('[^%w_.-]', '_')))
   end
   if n > listed then
-    left[#left + 1] = ('%d of %d points in the table below'):format(n - listed, n)
+    left[#left + 1] = ('%d of %d points in the table of points'):format(n - listed, n)
   end
   local noted = {}
   local all = notes.of(st, sweep)

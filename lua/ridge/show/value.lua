@@ -77,10 +77,15 @@ end
 local ENTITIES = { ['&'] = '&amp;', ['<'] = '&lt;', ['>'] = '&gt;', ['"'] = '&quot;',
   ["'"] = '&#39;' }
 
---- A text in a page: what is a mark of HTML there is written as an entity.
+--- Marks of HTML and XML in a text, written as entities.
+---@param text string
+---@return string
+function M.entities(text) return (text:gsub('[&<>"\']', ENTITIES)) end
+
+--- A text in a page.
 ---@param text any
 ---@return string html
-function M.escape(text) return (plain.text(text):gsub('[&<>"\']', ENTITIES)) end
+function M.escape(text) return M.entities(plain.text(text)) end
 
 --- A value in a page: its __html, else its box as it stands.
 ---@param value any

@@ -162,7 +162,7 @@ describe('the page of a sweep', function()
     assert.is_nil(text:find(('&quot;'):rep(1001), 1, true))
     local rows = select(2, text:gsub('<tr>', '')) - 1
     assert.is_true(rows > 5 and rows < 100)
-    assert.matches(('%d of 100 points in the table below'):format(100 - rows), left, 1, true)
+    assert.matches(('%d of 100 points in the table of points'):format(100 - rows), left, 1, true)
   end)
 
   it('is made of whatever is stored: arguments that are none, times that are none', function()
