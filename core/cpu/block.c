@@ -136,7 +136,7 @@ void rg_block_pack(rg_block_form f, rg_matrix x, int64_t k, int64_t n, void *to)
 void rg_block_begin(rg_block_form f)
 {
   if (f.amx) {
-    rg_amx_configure(16, 16);
+    rg_amx_configure(16, 16, 16);
   }
 }
 

@@ -137,8 +137,9 @@ void rg_bf16_convert(const float *x, uint16_t *y, int64_t n);
 void rg_bf16_rows(int64_t m, int64_t steps, const uint16_t *a, int64_t lda, const uint16_t *b,
                   float *c, int64_t ldc, bool add);
 
-/* Tile registers for two tiles of r0 and r1 rows: 0 1 2 3 sums, 4 5 a, 6 7 b.  And back to none. */
-void rg_amx_configure(int64_t r0, int64_t r1);
+/* Tile registers for two tiles of r0 and r1 rows: 0 1 2 3 sums, 4 5 a, 6 7 b.  depth: 32 bit words
+** of a row of a, so rows of b, 16 at most.  And back to none. */
+void rg_amx_configure(int64_t r0, int64_t r1, int64_t depth);
 void rg_amx_release(void);
 
 /* c, [32 x 32], (+)= 32 rows of a times a packed panel: so many steps of 32.  Tiles of 16 and 16

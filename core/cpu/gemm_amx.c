@@ -23,8 +23,8 @@ bool rg_amx_usable(void)
 
 /* -- Tiles ------------------------------------------------------------------------------------- */
 
-/* Registers: 0 1 2 3 sums (rows r0: 0 1, rows r1: 2 3), 4 5 a, 6 7 b. */
-void rg_amx_configure(int64_t r0, int64_t r1)
+/* Registers: 0 1 2 3 sums (rows r0: 0 1, rows r1: 2 3), 4 5 a, 6 7 b (depth rows). */
+void rg_amx_configure(int64_t r0, int64_t r1, int64_t depth)
 {
   struct {
     uint8_t palette;
@@ -41,6 +41,8 @@ void rg_amx_configure(int64_t r0, int64_t r1)
   }
   c.rows[0] = c.rows[1] = c.rows[4] = (uint8_t)r0;
   c.rows[2] = c.rows[3] = c.rows[5] = (uint8_t)(r1 > 0 ? r1 : r0);
+  c.row_bytes[4] = c.row_bytes[5] = (uint16_t)(depth * 4);
+  c.rows[6] = c.rows[7] = (uint8_t)depth;
   /* GCC 12's intrinsic says it reads eight bytes: without this the others are never stored */
   __asm__ volatile("" : : "r"(&c) : "memory");
   _tile_loadconfig(&c);
@@ -214,7 +216,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
   const uint16_t *a = g->a;
 
   if (i0 < whole) {
-    rg_amx_configure(16, 16);
+    rg_amx_configure(16, 16, 16);
   }
   for (int64_t j = j0; j < j1 && !rg_interrupt_pending(); j++) {
     const uint16_t *b = rg_gemm_panel_bf16(g, j, thread);
@@ -231,7 +233,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
     if (whole < i1) { /* the last rows, not a whole block */
       const uint16_t *at = a + whole * RG_AMX_ROWS * g->lda;
 
-      rg_amx_configure(r0, last - r0);
+      rg_amx_configure(r0, last - r0, 16);
       if (last > 16) {
         block_2(steps, at, at + 16 * g->lda, g->lda, b, c, (ahead){ .lines = 0 });
       } else {
@@ -239,7 +241,7 @@ void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
       }
       rg_gemm_epilogue(g, c, RG_PANEL, whole * RG_AMX_ROWS, last, j * RG_PANEL);
       if (i0 < whole) {
-        rg_amx_configure(16, 16);
+        rg_amx_configure(16, 16, 16);
       }
     }
   }
@@ -256,8 +258,9 @@ bool rg_amx_usable(void)
   return false;
 }
 
-void rg_amx_configure(int64_t r0, int64_t r1)
+void rg_amx_configure(int64_t r0, int64_t r1, int64_t depth)
 {
+  (void)depth;
   (void)r0;
   (void)r1;
 }

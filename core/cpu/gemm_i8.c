@@ -20,6 +20,7 @@ extern const rg_i8_kernels rg_i8_kernels_avx2;
 extern const rg_i8_kernels rg_i8_kernels_avx512;
 extern const rg_i8_kernels rg_i8_kernels_vnni256;
 extern const rg_i8_kernels rg_i8_kernels_vnni512;
+extern const rg_i8_kernels rg_i8_kernels_amx;
 extern const rg_i8_end rg_i8_end_avx2;
 extern const rg_i8_end rg_i8_end_avx512;
 #endif
@@ -39,11 +40,19 @@ static bool has_vnni256(void)
 
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & (1u << 4)) != 0;
 }
+
+static bool has_tiles(void)
+{
+  return has_vnni512() && strstr(rg_machine_facts()->isa, "amx_int8") != NULL;
+}
 #endif
 
 const rg_i8_kernels *rg_i8_kernels_now(void)
 {
 #if defined(__x86_64__)
+  if (rg_isa() >= RG_ISA_AMX && has_tiles()) {
+    return &rg_i8_kernels_amx;
+  }
   if (rg_isa() >= RG_ISA_AVX512) {
     return has_vnni512() ? &rg_i8_kernels_vnni512 : &rg_i8_kernels_avx512;
   }
@@ -66,7 +75,7 @@ const rg_i8_end *rg_i8_end_now(void)
 
 const rg_i8_kernels *rg_i8_kernels_at(int32_t i)
 {
-  const rg_i8_kernels *all[6] = { &rg_i8_kernels_base };
+  const rg_i8_kernels *all[7] = { &rg_i8_kernels_base };
 #if defined(__x86_64__)
   int32_t level = rg_machine_facts()->isa_level;
   int n = 1;
@@ -82,9 +91,12 @@ const rg_i8_kernels *rg_i8_kernels_at(int32_t i)
     if (has_vnni512()) {
       all[n++] = &rg_i8_kernels_vnni512;
     }
+    if (level >= RG_ISA_AMX && has_tiles()) {
+      all[n++] = &rg_i8_kernels_amx;
+    }
   }
 #endif
-  return i >= 0 && i < 6 ? all[i] : NULL;
+  return i >= 0 && i < 7 ? all[i] : NULL;
 }
 
 /* -- Packing b --------------------------------------------------------------------------------- */
@@ -397,12 +409,27 @@ void rg_i8_finish(const rg_i8_product *p, const int32_t *sums, const int32_t *fi
   int64_t size = rg_dtype_bytes(p->dtype);
   const float *x_scale = p->x_scale + i * p->x_step;
   const float *bias = p->bias != NULL ? p->bias + j : NULL;
-  _Alignas(64) float some[RG_ROWS_MOST * RG_PANEL];
-  _Alignas(64) uint8_t bytes[RG_ROWS_MOST * RG_PANEL];
+  _Alignas(64) float some[RG_I8_ROWS_MOST * RG_PANEL];
+  _Alignas(64) uint8_t bytes[RG_I8_ROWS_MOST * RG_PANEL];
 
-  if (p->dtype == RG_F32 && p->act == RG_ACT_NONE && columns == RG_PANEL) {
-    end->scale((float *)p->y + i * p->y_row + j, p->y_row, sums, rows, fix, x_scale, p->x_step,
-               p->w_scale + j, bias);
+  if (columns == RG_PANEL && size == 1 && (p->act == RG_ACT_NONE || p->act == RG_ACT_RELU)) {
+    end->panel[p->dtype == RG_I8]((uint8_t *)p->y + i * p->y_row + j, p->y_row, sums, rows, fix,
+                                  &(rg_i8_scales){ .x_scale = x_scale,
+                                                   .w_scale = p->w_scale + j,
+                                                   .bias = bias,
+                                                   .x_step = p->x_step,
+                                                   .y_scale = p->y_scale,
+                                                   .y_zero = (float)p->y_zero,
+                                                   .relu = p->act == RG_ACT_RELU });
+    return;
+  }
+  if (columns == RG_PANEL && p->dtype == RG_F32) {
+    float *y = (float *)p->y + i * p->y_row + j;
+
+    end->scale(y, p->y_row, sums, rows, fix, x_scale, p->x_step, p->w_scale + j, bias);
+    for (int64_t r = 0; r < rows && p->act != RG_ACT_NONE; r++) {
+      rg_activate(p->act, RG_LANE_F32, y + r * p->y_row, RG_PANEL);
+    }
     return;
   }
   end->scale(some, RG_PANEL, sums, rows, fix, x_scale, p->x_step, p->w_scale + j, bias);
@@ -433,7 +460,7 @@ static void run_panel(const work *w, int64_t t0, int64_t t1, int64_t panel, cons
   /* while this panel is used, the one behind it comes nearer, a share with every tile */
   const char *next = (const char *)b + (panel + 1 < w->plan.panels ? bytes : 0);
   int64_t share = bytes / (t1 - t0) / 64 * 64;
-  _Alignas(64) int32_t c[RG_ROWS_MOST * RG_PANEL];
+  _Alignas(64) int32_t c[RG_I8_ROWS_MOST * RG_PANEL];
   int32_t fix[RG_PANEL];
 
   rg_i8_fix(p, panel, fix);
@@ -447,10 +474,16 @@ static void run_panel(const work *w, int64_t t0, int64_t t1, int64_t panel, cons
   }
 }
 
-/* One thread's share of the blocks, or of the panels of each. */
-static bool run_share(void *context, int64_t begin, int64_t end)
+void rg_i8_leave(const rg_i8_kernels *kernels)
 {
-  const work *w = context;
+  if (kernels->leave != NULL) {
+    kernels->leave();
+  }
+}
+
+/* One thread's share of the blocks, or of the panels of each. */
+static bool run_units(const work *w, int64_t begin, int64_t end)
+{
   const plan *a = &w->plan;
   int64_t units = a->blocks * a->chunks;
   int64_t n_threads = rg_max_i64(1, w->p->n_threads);
@@ -475,6 +508,15 @@ static bool run_share(void *context, int64_t begin, int64_t end)
     }
   }
   return true;
+}
+
+static bool run_share(void *context, int64_t begin, int64_t end)
+{
+  const work *w = context;
+  bool all = run_units(w, begin, end);
+
+  rg_i8_leave(w->plan.kernels);
+  return all;
 }
 
 rg_status rg_i8_multiply(const rg_i8_product *p, void *room)

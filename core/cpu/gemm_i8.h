@@ -12,7 +12,10 @@
 
 #include "cpu/gemm.h"
 
-enum { RG_I8_STEP = 4 }; /* steps of the inner axis that are packed side by side */
+enum {
+  RG_I8_STEP = 4,       /* steps of the inner axis that are packed side by side */
+  RG_I8_ROWS_MOST = 32, /* rows of a tile: two tile registers of AMX */
+};
 
 /* c[r, 0..31] = sum_l a[r, l] b[l, 0..31]; rows of c are 32 apart, those of a lda bytes.  l passes
 ** over parts of so many steps, which lie part bytes apart in a.  next: what will be read soon. */
@@ -25,17 +28,27 @@ typedef struct rg_i8_run {
 typedef void rg_tile_i8(const rg_i8_run *run, const uint8_t *a, const int8_t *b, int32_t *c,
                         const char *next);
 
-/* What each instruction set brings: by vpdpbusd (gemm_vnni.c), or by products of 16 bits that are
-** added up in pairs (core/cpu/simd/gemm_i8.c).  vpmaddubsw would be shorter, and saturates. */
+/* What each instruction set brings: by tile registers (gemm_amx_i8.c), by vpdpbusd (gemm_vnni.c),
+** or by products of 16 bits that are added up in pairs (core/cpu/simd/gemm_i8.c).  vpmaddubsw would be shorter, and saturates. */
 typedef struct rg_i8_kernels {
   const char *path;
-  rg_tile_i8 *tile[RG_ROWS_MOST + 1]; /* by rows */
+  rg_tile_i8 *tile[RG_I8_ROWS_MOST + 1]; /* by rows */
   int32_t rows_most;
   int32_t width; /* bytes that an element of a takes as they read it: 1 or 2 */
   /* a row of k bytes, each flipped by those bits, as they read it; what is behind k in its last
   ** step is 0.  to may be from where the width is 1. */
   void (*row)(uint8_t *to, const uint8_t *from, int64_t k, uint8_t flip);
+  /* NULL, or what a thread calls after its tiles: gives the tile registers back */
+  void (*leave)(void);
 } rg_i8_kernels;
+
+/* What a panel of bytes is made with: as rg_i8_end says. */
+typedef struct rg_i8_scales {
+  const float *x_scale, *w_scale, *bias;
+  int64_t x_step;
+  float y_scale, y_zero;
+  bool relu;
+} rg_i8_scales;
 
 /* What follows the product, over 32 columns at a time; and the sum of a column. */
 typedef struct rg_i8_end {
@@ -46,6 +59,10 @@ typedef struct rg_i8_end {
   /* bytes of round(x (1 / scale)) + zero, saturated; nan becomes zero */
   void (*to_i8)(int8_t *y, const float *x, int64_t n, float scale, float zero);
   void (*to_u8)(uint8_t *y, const float *x, int64_t n, float scale, float zero);
+  /* both, with ReLU between them where that is asked for, for rows of y that are ldy apart; by
+  ** whether y is signed */
+  void (*panel[2])(uint8_t *y, int64_t ldy, const int32_t *sum, int64_t rows, const int32_t *fix,
+                   const rg_i8_scales *s);
   int32_t (*total)(const int8_t *x, int64_t n); /* the sum */
   /* For each of some rows r and each column c of a panel the sum over n pairs of taps:
   ** sum[r][c] = that of (x[t][r step + c] - zero) w[t][c] over t < 2 n; by whether x is signed.
@@ -55,6 +72,12 @@ typedef struct rg_i8_end {
                    const int32_t *w, int32_t zero);
   const uint8_t *depth_column;
 } rg_i8_end;
+
+/* Rows as they are, but for their flipped bits: row of the sets whose width is 1. */
+void rg_i8_copy_row(uint8_t *to, const uint8_t *from, int64_t k, uint8_t flip);
+
+/* What a thread does after its last tile. */
+void rg_i8_leave(const rg_i8_kernels *kernels);
 
 /* The kernels of the instruction set in use. */
 const rg_i8_kernels *rg_i8_kernels_now(void);

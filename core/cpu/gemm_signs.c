@@ -283,7 +283,7 @@ void rg_gemm_signs(const rg_gemm *g, int32_t thread, int32_t n_threads)
     return;
   }
   if (i0 < whole) {
-    rg_amx_configure(16, 16);
+    rg_amx_configure(16, 16, 16);
   }
   for (int64_t j = j0; j < j1 && !rg_interrupt_pending(); j++) {
     panels b = panels_of(g, j, thread);
@@ -292,10 +292,10 @@ void rg_gemm_signs(const rg_gemm *g, int32_t thread, int32_t n_threads)
       run_block(g, &b, i * RG_AMX_ROWS, RG_AMX_ROWS, j);
     }
     if (whole < i1) {
-      rg_amx_configure(rg_min_i64(last, 16), last - 16);
+      rg_amx_configure(rg_min_i64(last, 16), last - 16, 16);
       run_block(g, &b, whole * RG_AMX_ROWS, last, j);
       if (i0 < whole) {
-        rg_amx_configure(16, 16);
+        rg_amx_configure(16, 16, 16);
       }
     }
   }

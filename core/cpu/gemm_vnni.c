@@ -14,8 +14,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Rows as they are, but for their flipped bits. */
-static void copy_row(uint8_t *to, const uint8_t *from, int64_t k, uint8_t flip)
+void rg_i8_copy_row(uint8_t *to, const uint8_t *from, int64_t k, uint8_t flip)
 {
   if (flip == 0) {
     memmove(to, from, (size_t)k);
@@ -62,7 +61,7 @@ const rg_i8_kernels rg_i8_kernels_vnni512 = {
             tile_14_512 },
   .rows_most = 14,
   .width = 1,
-  .row = copy_row,
+  .row = rg_i8_copy_row,
 };
 
 /* -- 256 bits ------------------------------------------------------------------------------ */
@@ -87,7 +86,7 @@ const rg_i8_kernels rg_i8_kernels_vnni256 = {
   .tile = { NULL, tile_1_256, tile_2_256, tile_3_256, tile_4_256, tile_5_256, tile_6_256 },
   .rows_most = 6,
   .width = 1,
-  .row = copy_row,
+  .row = rg_i8_copy_row,
 };
 
 #endif

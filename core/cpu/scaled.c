@@ -3,11 +3,11 @@
 ** Products of 8-bit factors with scales on the CPU.
 **
 ** i8 is multiplied by our own product of bytes (gemm_i8.c), whose epilogue does the rest; or by
-** oneDNN where it has AMX to do it, or w is not kept packed, which it reads in place.  It has to
-** multiply bytes into 32 bits for that (AVX-512 VNNI, AMX): elsewhere it halves a factor so that no
-** sum of two products leaves 16 bits, and loses its last place (oneDNN, "Nuances of int8
-** computations").  What it leaves are sums, which are finished in runs that stay in L1.  Zero
-** points, a bias of i32 and results of bytes are in the epilogue of our own product alone.
+** oneDNN where w is not kept packed, which it reads in place.  It has to multiply bytes into 32
+** bits for that (AVX-512 VNNI, AMX): elsewhere it halves a factor so that no sum of two products
+** leaves 16 bits, and loses its last place (oneDNN, "Nuances of int8 computations").  What it
+** leaves are sums, which are finished in runs that stay in L1.  Zero points, a bias of i32 and
+** results of bytes are in the epilogue of our own product alone.
 **
 ** Floats without a scale become rows of i8 first, while they are in the cache.
 **
@@ -125,16 +125,14 @@ static rg_dnnl_array matrix(int64_t rows, int64_t cols, int64_t row, int64_t col
   };
 }
 
-/* Is it the library's work, and does it multiply bytes exactly?  Our own kernels have no tile
-** registers for bytes, and pack w, which takes 0.1 to 0.65 of the time of a product that comes
-** once. */
+/* Is it the library's work, and does it multiply bytes exactly?  Our own kernels pack w, which
+** takes 0.1 to 0.65 of the time of a product that comes once. */
 static bool wants_dnnl(const work *w)
 {
   int32_t path = rg_modes_now()->gemm;
-  bool tiles = rg_amx_usable() && strstr(rg_machine_facts()->isa, "amx_int8") != NULL;
 
   return w->whole && !w->own && w->k > 0 &&
-         (path == RG_GEMM_ONEDNN || (path == RG_GEMM_AUTO && (tiles || !w->keeps))) &&
+         (path == RG_GEMM_ONEDNN || (path == RG_GEMM_AUTO && !w->keeps)) &&
          rg_dnnl_adds_bytes();
 }
 

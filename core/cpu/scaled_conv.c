@@ -219,7 +219,7 @@ static void run_band(const work *w, const rg_i8_kernels *kernels, int64_t image,
   int64_t bytes = rg_i8_panel_bytes(p->k);
   int64_t tiles = (w->s.y[1] + kernels->rows_most - 1) / kernels->rows_most;
   int64_t first = image * w->s.y[0] * w->s.y[1];
-  _Alignas(64) int32_t c[RG_ROWS_MOST * RG_PANEL];
+  _Alignas(64) int32_t c[RG_I8_ROWS_MOST * RG_PANEL];
   int32_t fix[RG_PANEL];
 
   for (int64_t j = 0; j < p->n && !rg_interrupt_pending(); j += RG_PANEL) {
@@ -245,15 +245,13 @@ static bool run_bands(void *context, int64_t begin, int64_t end)
   const work *w = context;
   const rg_i8_kernels *kernels = rg_i8_kernels_now();
 
-  for (int64_t i = begin; i < end; i++) {
+  for (int64_t i = begin; i < end && !rg_interrupt_pending(); i++) {
     int64_t band = i % w->bands;
 
-    if (rg_interrupt_pending()) {
-      return false;
-    }
     run_band(w, kernels, i / w->bands, w->s.y[0] * band / w->bands,
              w->s.y[0] * (band + 1) / w->bands);
   }
+  rg_i8_leave(kernels);
   return !rg_interrupt_pending();
 }
 

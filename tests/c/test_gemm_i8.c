@@ -83,11 +83,11 @@ static void pack_by_hand(const int8_t *b, int64_t k, int8_t *to)
 static bool tile_is_right(const rg_i8_kernels *kernels, int64_t rows, int64_t k, int32_t with_a,
                           int32_t with_b, uint8_t flip)
 {
-  static uint8_t a[RG_ROWS_MOST * DEPTH_MOST];
-  static uint8_t laid[RG_ROWS_MOST * (2 * DEPTH_MOST + 64)];
+  static uint8_t a[RG_I8_ROWS_MOST * DEPTH_MOST];
+  static uint8_t laid[RG_I8_ROWS_MOST * (2 * DEPTH_MOST + 64)];
   static int8_t b[DEPTH_MOST * RG_PANEL];
   static int8_t packed[(DEPTH_MOST + RG_I8_STEP) * RG_PANEL];
-  int32_t c[RG_ROWS_MOST * RG_PANEL];
+  int32_t c[RG_I8_ROWS_MOST * RG_PANEL];
   int64_t ld = rg_i8_depth(k) * RG_I8_STEP * kernels->width + 12;
 
   fill(a, rows * k, with_a);
@@ -99,6 +99,7 @@ static bool tile_is_right(const rg_i8_kernels *kernels, int64_t rows, int64_t k,
   }
   kernels->tile[rows](&(rg_i8_run){ .parts = 1, .steps = rg_i8_depth(k), .lda = ld }, laid, packed,
                       c, (const char *)packed);
+  rg_i8_leave(kernels);
   for (int64_t r = 0; r < rows; r++) {
     for (int64_t j = 0; j < RG_PANEL; j++) {
       int32_t sum = 0;
@@ -137,10 +138,61 @@ static void try_tiles(const rg_i8_kernels *kernels, const char *what)
   }
 }
 
+/* What a kernel of a convolution sees: parts lie apart in a, rows overlap, b is in one piece. */
+static bool parts_are_right(const rg_i8_kernels *kernels, int64_t rows, int64_t steps)
+{
+  enum { PARTS = 3, STEPS_MOST = 50, LDA = 8, APART = STEPS_MOST * RG_I8_STEP + 300 };
+  static uint8_t a[PARTS * APART];
+  static uint8_t laid[2 * PARTS * APART + 64];
+  static int8_t b[PARTS * STEPS_MOST * RG_I8_STEP * RG_PANEL];
+  static int8_t packed[PARTS * STEPS_MOST * RG_I8_STEP * RG_PANEL];
+  int32_t c[RG_I8_ROWS_MOST * RG_PANEL];
+  int64_t k = steps * RG_I8_STEP;
+  bool right = true;
+
+  fill(a, PARTS * APART, DRAWN);
+  fill((uint8_t *)b, PARTS * k * RG_PANEL, DRAWN);
+  kernels->row(laid, a, PARTS * APART, 0);
+  pack_by_hand(b, PARTS * k, packed);
+  kernels->tile[rows](&(rg_i8_run){ .parts = PARTS,
+                                    .part = APART * kernels->width,
+                                    .steps = steps,
+                                    .lda = LDA * kernels->width },
+                      laid, packed, c, (const char *)packed);
+  rg_i8_leave(kernels);
+  for (int64_t r = 0; r < rows; r++) {
+    for (int64_t j = 0; j < RG_PANEL; j++) {
+      int32_t sum = 0;
+
+      for (int64_t l = 0; l < PARTS * k; l++) {
+        sum += a[l / k * APART + r * LDA + l % k] * b[l * RG_PANEL + j];
+      }
+      right = right && c[r * RG_PANEL + j] == sum;
+    }
+  }
+  return right;
+}
+
+static void try_parts(const rg_i8_kernels *kernels)
+{
+  static const int64_t steps[] = { 1, 2, 3, 7, 8, 12, 13, 15, 16, 17, 24, 27, 31, 32, 48, 49, 50 };
+
+  for (int64_t rows = 1; rows <= kernels->rows_most; rows++) {
+    bool right = true;
+
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
+      right = right && parts_are_right(kernels, rows, steps[i]);
+    }
+    printf("# %s, %lld rows\n", kernels->path, (long long)rows);
+    ok(right, "a tile over parts that lie apart has the sums of whole numbers");
+  }
+}
+
 static void test_tiles(void)
 {
   for (int32_t i = 0; rg_i8_kernels_at(i) != NULL; i++) {
     try_tiles(rg_i8_kernels_at(i), rg_i8_kernels_at(i)->path);
+    try_parts(rg_i8_kernels_at(i));
   }
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl")) {

@@ -68,7 +68,8 @@ if tensors.DEVICE == 0 then describe('a product of bytes', function()
     tensors.check(C.rg_set_isa(MOST))
   end)
 
-  local SIZES = { { 1, 5, 3 }, { 3, 40, 70 }, { 17, 33, 64 }, { 1, 64, 200 } }
+  local SIZES = { { 1, 5, 3 }, { 3, 40, 70 }, { 17, 33, 64 }, { 1, 64, 200 },
+    { 35, 96, 100 } }
 
   for _, x_type in ipairs { 'u8', 'i8' } do
     for _, zero in ipairs { 0, 3, x_type == 'u8' and 255 or -128 } do
@@ -88,7 +89,8 @@ if tensors.DEVICE == 0 then describe('a product of bytes', function()
       for i, size in ipairs(SIZES) do
         local m, n, k = unpack(size)
         for _, x_type in ipairs { 'u8', 'i8' } do
-          local list = { drawn({ m, k }, x_type), drawn({ n, k }, 'i8'), drawn({}, 'f32', 2 ^ -9),
+          local list = { drawn({ m, k }, x_type), drawn({ n, k }, 'i8'),
+            x_type == 'i8' and drawn({ m }, 'f32') or drawn({}, 'f32', 2 ^ -9),
             drawn({ n }, 'f32'), i % 2 == 0 and drawn({ n }, 'i32') or false,
             drawn({}, 'f32', 4) }
           try(list, { dtype = y_type, y_zero = y_type == 'u8' and 30 or -7, act = i % 2,

@@ -207,8 +207,9 @@ static void pack_row(uint8_t *to, const uint8_t *from, int64_t k, uint8_t flip)
 
 /* -- What follows ------------------------------------------------------------------------------ */
 
-static void scale(float *y, int64_t ldy, const int32_t *sum, int64_t rows, const int32_t *fix,
-                  const float *x_scale, int64_t step, const float *w_scale, const float *bias)
+ALWAYS_INLINE void scale_rows(float *y, int64_t ldy, const int32_t *sum, int64_t rows,
+                              const int32_t *fix, const float *x_scale, int64_t step,
+                              const float *w_scale, const float *bias)
 {
   for (int64_t r = 0; r < rows; r++, y += ldy, sum += RG_PANEL) {
     float of_row = x_scale[r * step];
@@ -224,6 +225,12 @@ static void scale(float *y, int64_t ldy, const int32_t *sum, int64_t rows, const
       }
     }
   }
+}
+
+static void scale(float *y, int64_t ldy, const int32_t *sum, int64_t rows, const int32_t *fix,
+                  const float *x_scale, int64_t step, const float *w_scale, const float *bias)
+{
+  scale_rows(y, ldy, sum, rows, fix, x_scale, step, w_scale, bias);
 }
 
 #if defined(__x86_64__)
@@ -317,18 +324,44 @@ ALWAYS_INLINE float one_byte(float x, float one_over, float zero, float least, f
   return v < most ? v : most;
 }
 
-#define TO_BYTES(name, T, least, most, is_signed)                            \
-  static void name(T *y, const float *x, int64_t n, float of_y, float zero)  \
-  {                                                                          \
-    float one_over = 1.0f / of_y;                                            \
-    int64_t i = whole_panels((uint8_t *)y, x, n, one_over, zero, is_signed); \
-                                                                             \
-    for (; i < n; i++) {                                                     \
-      y[i] = (T)(int32_t)one_byte(x[i], one_over, zero, least, most);        \
-    }                                                                        \
+#define TO_BYTES(name, T, least, most, is_signed)                                              \
+  ALWAYS_INLINE void name##_times(T *y, const float *x, int64_t n, float one_over, float zero) \
+  {                                                                                            \
+    int64_t i = whole_panels((uint8_t *)y, x, n, one_over, zero, is_signed);                   \
+                                                                                               \
+    for (; i < n; i++) {                                                                       \
+      y[i] = (T)(int32_t)one_byte(x[i], one_over, zero, least, most);                          \
+    }                                                                                          \
+  }                                                                                            \
+  static void name(T *y, const float *x, int64_t n, float of_y, float zero)                    \
+  {                                                                                            \
+    name##_times(y, x, n, 1.0f / of_y, zero);                                                  \
   }
 TO_BYTES(to_i8, int8_t, -128.0f, 127.0f, true)
 TO_BYTES(to_u8, uint8_t, 0.0f, 255.0f, false)
+
+/* scale, ReLU and to_i8 or to_u8, a row at a time in registers. */
+#define TO_PANEL(name, T, to_bytes)                                                               \
+  static void name(uint8_t *y, int64_t ldy, const int32_t *sum, int64_t rows, const int32_t *fix, \
+                   const rg_i8_scales *s)                                                         \
+  {                                                                                               \
+    const float *x_scale = s->x_scale;                                                            \
+    const float one_over = 1.0f / s->y_scale;                                                     \
+                                                                                                  \
+    for (int64_t r = 0; r < rows; r++, y += ldy, sum += RG_PANEL, x_scale += s->x_step) {         \
+      float some[RG_PANEL];                                                                       \
+                                                                                                  \
+      scale_rows(some, RG_PANEL, sum, 1, fix, x_scale, 0, s->w_scale, s->bias);                   \
+      if (s->relu) {                                                                              \
+        for (int j = 0; j < RG_PANEL; j++) {                                                      \
+          some[j] = some[j] < 0 ? 0 : some[j];                                                    \
+        }                                                                                         \
+      }                                                                                           \
+      to_bytes##_times((T *)y, some, RG_PANEL, one_over, s->y_zero);                              \
+    }                                                                                             \
+  }
+TO_PANEL(panel_i8, int8_t, to_i8)
+TO_PANEL(panel_u8, uint8_t, to_u8)
 
 static int32_t total(const int8_t *x, int64_t n)
 {
@@ -483,6 +516,7 @@ const rg_i8_kernels RG_SIMD_NAME(rg_i8_kernels) = {
 const rg_i8_end RG_SIMD_NAME(rg_i8_end) = { .scale = scale,
                                             .to_i8 = to_i8,
                                             .to_u8 = to_u8,
+                                            .panel = { panel_u8, panel_i8 },
                                             .total = total,
                                             .depth = { depth_u8, depth_i8 },
                                             .depth_column = depth_column };
