@@ -45,6 +45,11 @@ static void chunk_free(ring *r, chunk *c)
       rg_event_release(c->entries[i].to);
     }
   }
+  for (int32_t i = 0; i < READERS; i++) {
+    if (r->readers[i].at == c) {
+      r->readers[i].at = NULL;
+    }
+  }
   r->bytes -= (int64_t)sizeof(*c);
   if (c->memory == NULL) {
     c->next = r->spare;
@@ -250,7 +255,14 @@ entry *rg_ring_append(ring *r)
     *(r->last != NULL ? &r->last->next : &r->first) = c;
     r->last = c;
   }
-  return &c->entries[c->n++];
+  entry *x = &c->entries[c->n++];
+
+  /* The next one comes into the caches while what this one tells of computes. */
+  if (c->n < CHUNK) {
+    __builtin_prefetch(x + 1, 1, 2);
+    __builtin_prefetch((char *)(x + 1) + LINE, 1, 2);
+  }
+  return x;
 }
 
 entry *rg_ring_entry_at(const ring *r, int64_t serial)

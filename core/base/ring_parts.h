@@ -43,8 +43,9 @@ typedef struct reader {
   rg_reader_facts facts;
   bool is_on;
   bool is_open;
-  int64_t start; /* serial */
-  int64_t stop;  /* behind the last it may have heard; INT64_MAX while it is on */
+  int64_t start;   /* serial */
+  int64_t stop;    /* behind the last it may have heard; INT64_MAX while it is on */
+  const chunk *at; /* where it read last; NULL: from the first on */
 } reader;
 
 /* A moment by the counter and by the host's clock. */

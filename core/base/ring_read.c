@@ -333,16 +333,24 @@ static void tell(ring *r, const entry *x, int64_t serial, rg_happening *out)
   out->to_ns = (double)out->end_ns;
 }
 
+/* The chunk to look for an event from `from` on: where the reader was, unless that is behind it.
+** From the first on each time, reading all of them would be quadratic. */
+static const chunk *chunk_for(const reader *of, int64_t from)
+{
+  return of->at != NULL && of->at->base <= from ? of->at : rg_ring_own->first;
+}
+
 rg_status rg_reader_next(int32_t number, int64_t *at, rg_happening *out)
 {
-  const reader *of = reader_at(number);
+  reader *of = reader_at(number);
   int64_t from;
 
   if (of == NULL || at == NULL || out == NULL) {
     return rg_fail(RG_EARG, "ring: there is no reader %d", number);
   }
   from = rg_max_i64(*at, of->start);
-  for (const chunk *c = rg_ring_own->first; c != NULL; c = c->next) {
+  for (const chunk *c = chunk_for(of, from); c != NULL; c = c->next) {
+    of->at = c;
     for (int64_t i = rg_max_i64(from - c->base, 0); i < c->n; i++) {
       const entry *x = &c->entries[i];
 

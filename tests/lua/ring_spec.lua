@@ -53,6 +53,45 @@ describe('a reader', function()
     all:close()
     some:close()
   end)
+
+  it('reads on, and from the beginning again, where chunks have come and gone meanwhile', function()
+    local x, made = ridge.ones(3), 0
+    local function make(n)
+      for _ = 1, n do
+        made = made + 1
+        if made % 3 == 0 then x:exp() else x:neg() end
+      end
+    end
+    local reader = ring.open('op', 700)
+    local first -- serial of the first call of all
+    local function check(iterate, from)
+      local n = from
+      for event in iterate do
+        n = n + 1
+        assert.equal(n % 3 == 0 and 'exp' or 'neg', event.name)
+        assert.equal(first + n - 1, event.serial)
+      end
+      assert.equal(made, n)
+    end
+    make(600)
+    first = reader:each()().serial
+    local early = reader:each()
+    for _ = 1, 300 do early() end
+    check(reader:each(), 0)
+    for _ = 301, 520 do early() end
+    check(reader:each(), 0)
+    make(100)
+    check(early, 520)
+    check(reader:each(), 0)
+    local behind = reader:each()
+    for _ = 1, 10 do behind() end -- in a chunk that goes now
+    make(2000)
+    local facts = reader:facts()
+    assert.is_true(facts.dropped > 600)
+    check(behind, facts.dropped)
+    check(reader:each(), facts.dropped)
+    reader:close()
+  end)
 end)
 
 describe('a profile', function()
