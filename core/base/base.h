@@ -175,7 +175,9 @@ enum {
   RG_RING_NAMED = 1 << 16,
   RG_RING_TOLD = 1 << 17,
   RG_RING_GRAPH = 1 << 18,
-  RG_RING_ALL_KINDS = (1 << 16) - 1
+  RG_RING_ALL_KINDS = (1 << 16) - 1,
+  /* what a view asks for, whose own work is less than an event's: the others' kinds are not its */
+  RG_RING_VIEWS = RG_RING_NAMED | RG_RING_TOLD | RG_RING_GRAPH | 1 << RG_EVENT_VIEW
 };
 
 extern _Thread_local rg_place rg_place_now;

@@ -76,7 +76,7 @@ rg_view_by(const rg_op *op, rg_view_rule *rule, const rg_tensor *x, void *args, 
 
   RG_TRY(rg_tensor_view_of(x->_storage, x->_dtype, at.shape, at.stride, at.ndim, bytes, out));
   (*out)->_flags |= at.flags | (x->_flags & (RG_TENSOR_PARAM | RG_TENSOR_DETACHED));
-  return rg_ring_on != 0 ? rg_view_observed(op, x, args, out) : RG_OK;
+  return (rg_ring_on & RG_RING_VIEWS) != 0 ? rg_view_observed(op, x, args, out) : RG_OK;
 }
 
 /* A list of the caller's; one that cannot be is refused by the rule, by its n. */
