@@ -236,7 +236,7 @@ static void scale(float *y, int64_t ldy, const int32_t *sum, int64_t rows, const
 #if defined(__x86_64__)
 
 /* round(x one_over) + zero of one vector as whole numbers, beyond any byte where that is; what is
-** not a number comes out as zero. */
+** not a number comes out as zero.  With AVX-512 zero is added later, to words that saturate. */
 ALWAYS_INLINE whole rounded(const float *x, float one_over, int32_t zero)
 {
   const float far = 1024.0f;
@@ -244,8 +244,10 @@ ALWAYS_INLINE whole rounded(const float *x, float one_over, int32_t zero)
 #if defined(__AVX512BW__)
   __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x), _mm512_set1_ps(one_over));
 
-  v = _mm512_maskz_min_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, _mm512_set1_ps(far));
-  return ADD(_mm512_cvtps_epi32(_mm512_max_ps(v, _mm512_set1_ps(-far))), SPREAD(zero));
+  /* what is below any whole number comes out as the least one */
+  (void)zero;
+  return _mm512_cvtps_epi32(
+      _mm512_maskz_min_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, _mm512_set1_ps(far)));
 #elif defined(__AVX2__)
   __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x), _mm256_set1_ps(one_over));
 
@@ -270,12 +272,13 @@ ALWAYS_INLINE void panel_to_bytes(uint8_t *y, const float *x, float one_over, in
     v[i] = rounded(x + (ptrdiff_t)i * LANES, one_over, zero);
   }
 #if defined(__AVX512BW__)
-  for (int i = 0; i < VECTORS; i++) {
-    __m128i bytes = is_signed ? _mm512_cvtsepi32_epi8(v[i])
-                              : _mm512_cvtusepi32_epi8(_mm512_max_epi32(v[i], ZERO()));
+  const __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+  __m512i words =
+      _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_set1_epi16((int16_t)zero));
+  __m256i bytes = is_signed ? _mm512_cvtsepi16_epi8(words)
+                            : _mm512_cvtusepi16_epi8(_mm512_max_epi16(words, ZERO()));
 
-    _mm_storeu_si128((__m128i *)(void *)(y + (ptrdiff_t)i * LANES), bytes);
-  }
+  _mm256_storeu_si256((__m256i *)(void *)y, _mm256_permutevar8x32_epi32(bytes, order));
 #elif defined(__AVX2__)
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   __m256i low = _mm256_packs_epi32(v[0], v[1]), high = _mm256_packs_epi32(v[2], v[3]);
