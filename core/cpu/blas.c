@@ -6,9 +6,11 @@
 #include <cblas.h>
 #include <omp.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "cpu/cpu.h"
 #include "cpu/product.h"
+#include "ridge/choice.h"
 
 const char *rg_blas_version(void)
 {
@@ -16,6 +18,24 @@ const char *rg_blas_version(void)
 
   /* "OpenBLAS 0.3.21 NO_AFFINITY ..." */
   return sscanf(openblas_get_config(), "%*s %39s", text) == 1 ? text : "";
+}
+
+int32_t rg_blas_is_recent(void)
+{
+#if defined(__x86_64__)
+  static const char *const cores[] = { "Haswell",  "Excavator",  "Zen",
+                                       "SkylakeX", "Cooperlake", "Sapphirerapids" };
+  const char *core = openblas_get_corename();
+
+  for (size_t i = 0; i < sizeof(cores) / sizeof(*cores); i++) {
+    if (strcasecmp(core, cores[i]) == 0) {
+      return 1;
+    }
+  }
+  return 0;
+#else
+  return 1;
+#endif
 }
 
 /* A matrix as gemm wants it. */

@@ -96,6 +96,11 @@ RG_API rg_status rg_path_seen_at(int64_t i, rg_choice *out) RG_CHECK;
 ** number that is no path. */
 RG_API const char *rg_gemm_path_version(int32_t path);
 
+/* 1: OpenBLAS runs kernels of AVX2 or more, or was not built for x86; 0: it is older than this
+** processor, does not know it, and runs those of SSE3, or was told to (OPENBLAS_CORETYPE).  Then
+** nothing is expected of it, and it computes what nothing else does. */
+RG_API int32_t rg_blas_is_recent(void);
+
 /*
 ** What products of one kind are expected to take by each path, fitted to products that were
 ** measured on this machine: nanoseconds for each of rg_path_terms.  A path whose numbers are all 0

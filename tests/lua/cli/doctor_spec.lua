@@ -22,7 +22,7 @@ local FINDINGS = {
 
 describe('ridge doctor prints', function()
   local plain, getenv, doctor
-  local said, gpu, findings, given, columns = {}, nil, FINDINGS, nil, 100
+  local said, gpu, findings, given, columns, recent = {}, nil, FINDINGS, nil, 100, 1
 
   local function typed(...)
     said = {}
@@ -44,7 +44,8 @@ describe('ridge doctor prints', function()
       rg_machine_facts = function()
         return { cpu = 'Test CPU', n_cores = 8, n_threads = 16, isa = 'avx2 fma',
           ram_bytes = 24.5 * 2 ^ 30 }
-      end, rg_processors = function() return 6 end })
+      end, rg_processors = function() return 6 end,
+      rg_blas_is_recent = function() return recent end })
     fake('ridge.store.sqlite', { open = function()
       return { value = function() return '3.40.1' end, close = function() end }
     end })
@@ -84,6 +85,8 @@ describe('ridge doctor prints', function()
     gpu = { facts = { name = 'simulated', simulated = true }, state = {},
       libraries = { why = { cudnn = 'not used', nvrtc = 'none' } } }
     put('a simulated one of which little is known', typed('--device', 'cuda:0'):match '\nGPU.*')
+    recent = 0
+    put('an OpenBLAS that is older than the processor', typed():match '\nOpenBLAS.-\nSQLite')
     put('GPUs alone', typed('--device', 'cuda'))
     gpu = nil
     put('no GPUs at all', typed('--device', 'cuda'))
