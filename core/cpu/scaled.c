@@ -132,8 +132,7 @@ static bool wants_dnnl(const work *w)
   int32_t path = rg_modes_now()->gemm;
 
   return w->whole && !w->own && w->k > 0 &&
-         (path == RG_GEMM_ONEDNN || (path == RG_GEMM_AUTO && !w->keeps)) &&
-         rg_dnnl_adds_bytes();
+         (path == RG_GEMM_ONEDNN || (path == RG_GEMM_AUTO && !w->keeps)) && rg_dnnl_adds_bytes();
 }
 
 static rg_status find_dnnl(work *w)
