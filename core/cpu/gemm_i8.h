@@ -29,7 +29,8 @@ typedef void rg_tile_i8(const rg_i8_run *run, const uint8_t *a, const int8_t *b,
                         const char *next);
 
 /* What each instruction set brings: by tile registers (gemm_amx_i8.c), by vpdpbusd (gemm_vnni.c),
-** or by products of 16 bits that are added up in pairs (core/cpu/simd/gemm_i8.c).  vpmaddubsw would be shorter, and saturates. */
+** or by products of 16 bits that are added up in pairs (core/cpu/simd/gemm_i8.c).  vpmaddubsw would
+** be shorter, and saturates. */
 typedef struct rg_i8_kernels {
   const char *path;
   rg_tile_i8 *tile[RG_I8_ROWS_MOST + 1]; /* by rows */

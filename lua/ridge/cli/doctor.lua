@@ -154,7 +154,7 @@ function M.main(argv)
   library('OpenBLAS', openblas)
   if C.rg_blas_is_recent() == 0 then
     row('', 'it runs kernels of before AVX2: it is older than this processor, or was told to')
-    row('', 'products of f64 and svd are slow then; OPENBLAS_CORETYPE=Haswell (SkylakeX with AVX-512)')
+    row('', 'products of f64 and svd are slow then (OPENBLAS_CORETYPE=Haswell, SkylakeX)')
   end
   library('SQLite', sqlite)
   opt.device = gpu(opt.device)
