@@ -49,14 +49,19 @@ end
 
 local STEP_NS, MOST_NS = 2e5, 5e7 -- gcc's OpenMP spins some milliseconds, MKL's 200
 
-local function rest(pid)
-  local last, until_ns = cpu_of(pid), tonumber(C.rg_clock_ns()) + MOST_NS
+--- Wait until a child rests: until its threads took less than a fiftieth of a step's time, or for
+--- 50 ms.
+---@param cpu function its processor time, ns
+---@param clock function a clock, ns
+---@param sleep function sleeps so many ns
+function M.rest(cpu, clock, sleep)
+  local last, until_ns = cpu(), clock() + MOST_NS
   repeat
-    require('ridge.measure.native').sleep(STEP_NS)
-    local now = cpu_of(pid)
+    sleep(STEP_NS)
+    local now = cpu()
     if now - last < 0.02 * STEP_NS then return end
     last = now
-  until tonumber(C.rg_clock_ns()) > until_ns
+  until clock() > until_ns
 end
 
 -- -- The child ---------------------------------------------------------------------------------
@@ -144,7 +149,11 @@ local function windows_of(self, k, n, cold)
   end
   if #out ~= n then fail(self, 'gives %d times for %d windows', #out, n) end
   self.per_call = out[1].ns / k
-  if not self.restless then rest(self.process.pid) end
+  if not self.restless then
+    local pid = self.process.pid
+    M.rest(function() return cpu_of(pid) end, function() return tonumber(C.rg_clock_ns()) end,
+      require('ridge.measure.native').sleep)
+  end
   return out
 end
 

@@ -274,6 +274,9 @@ describe('ridge', function()
     status, out = run { 'help', 'run' }
     assert.equal(0, status)
     assert.truthy(out:find('usage: ridge run NAME', 1, true))
+    status, out = run { 'run', '--help' }
+    assert.equal(0, status)
+    assert.matches('^usage: ridge run %[options%] NAME .*\n  %-%-help  this text\n$', out)
     local err
     status, out, err = run { 'help', 'qqqqqq' }
     assert.same({ 1, '' }, { status, out })

@@ -125,6 +125,26 @@ describe('a program that is timed from outside', function()
     assert.is_true(least < 4e6, tostring(least))
   end)
 
+  it('is waited for no longer than until it rests, or for 50 ms', function()
+    -- how often it is looked at, of a child whose threads take so much in each step of 0.2 ms
+    local function looks(taken, oversleeps)
+      local cpu, clock, steps = 7e9, 3e9, 0
+      external.rest(function() return cpu end, function() return clock end, function(ns)
+        assert.equal(2e5, ns)
+        steps = steps + 1
+        clock = clock + ns * (oversleeps or 1)
+        cpu = cpu + (taken[steps] or taken.always)
+      end)
+      return steps
+    end
+    assert.equal(1, looks { always = 0 })
+    assert.equal(1, looks { 3999 }) -- a fiftieth is 4 us
+    assert.equal(2, looks { 4000, always = 0 })
+    assert.equal(4, looks { 2e5, 2e5, 5000, always = 3999 })
+    assert.equal(251, looks { always = 2e5 }) -- the first look behind 50 ms is the last
+    assert.equal(1, looks({ always = 2e5 }, 1000))
+  end)
+
   it('says what went wrong', function()
     says('luajit ended %(status 7%)', start, 1000, 'dies')
     says("luajit answers 'hello', wanted 'ready WORDS'", start, 1000, 'greets')

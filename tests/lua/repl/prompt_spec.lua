@@ -258,6 +258,22 @@ describe('the prompt', function()
     assert.equal(3, term:wait())
   end)
 
+  it('gives the terminal back at os.exit as it found it', function()
+    local pty = require 'tests.lua.repl.pty'
+    -- each is a mode that the line editor changes while it lives, and that no line puts back
+    for _, mode in ipairs { 'noflsh', '-icrnl', 'onlret' } do
+      term:stop()
+      term = pty.spawn({ '/bin/sh', '-c', 'stty ' .. mode .. '; before=$(stty -g); '
+        .. program.path .. '; echo status $?; [ "$before" = "$(stty -g)" ] && echo as it was' },
+        { TERM = 'xterm', HOME = home, PATH = os.getenv 'PATH',
+          RIDGE_LUA = os.getenv 'RIDGE_LUA' or '' })
+      term:expect '>> '
+      term:send 'os.exit(3)\r'
+      term:expect 'status 3'
+      term:expect 'as it was'
+    end
+  end)
+
   it('reads plain lines on a dumb terminal', function()
     term:stop()
     term = program.prompt(home, { TERM = 'dumb' })
