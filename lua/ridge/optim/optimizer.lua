@@ -398,15 +398,17 @@ function Optimizer:check_state(tensors)
     blame.raise(('%s: a table of tensors is expected, got %s'):format(what, blame.show(tensors)),
       'EARG')
   end
-  local own, n = self:state(), 0
-  for name, x in pairs(own) do
-    local given = tensors[name]
+  local own, names = self:state(), {}
+  for name in pairs(own) do names[#names + 1] = name end
+  table.sort(names) -- of several that are wrong the same one is told each time
+  local n = #names
+  for _, name in ipairs(names) do
+    local x, given = own[name], tensors[name]
     if given ~= nil then ref.need(given, what) end
     if given == nil or given:describe() ~= x:describe() then
       blame.raise(('%s: %s is %s, and here %s: the state is of another optimizer'):format(what,
         name, given and given:describe() or 'missing', x:describe()), 'EARG')
     end
-    n = n + 1
   end
   for _ in pairs(tensors) do n = n - 1 end
   if n ~= 0 then
