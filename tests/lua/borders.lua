@@ -70,7 +70,7 @@ local function close(got, wanted, what, near)
 end
 
 --- f(inputs...) gives results on the CPU and on the device, from the same numbers; what the device
--- launched for it comes as a line of `out`.
+--- launched for it comes as a line of `out`.
 function M.try(out, what, inputs, f, near)
   local plugin = ffi.load 'build/libridge_gpusim.so'
   local on_cpu, on_gpu = copies(inputs, 'cpu'), copies(inputs, GPU)

@@ -152,7 +152,7 @@ describe('on both sides of a border', function()
     end
   end)
 
-  texts('running sums', function(out)
+  texts('cumulative sums', function(out)
     for _, dtype in ipairs { 'f32', 'f16', 'f64', 'i64', 'i8' } do
       for _, case in ipairs { { 31, 70 }, { 32, 70 }, { 300, 33 }, { 2, 65 } } do
         local rows, n = unpack(case)
