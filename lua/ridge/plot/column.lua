@@ -25,6 +25,7 @@ local COLUMN = {
   stored_count = { label = 'stored values', short = 'values', kind = 'count' },
   rel_error = { label = 'relative error of the weight', short = 'error', kind = 'number',
     better = 'lower' },
+  accuracy = { label = 'accuracy', kind = 'number', better = 'higher' },
   gflops = { label = 'arithmetic rate', short = 'rate', kind = 'gflops', better = 'higher' },
   gbps = { label = 'memory rate', short = 'rate', kind = 'gbps', better = 'higher' },
   num_terms = { label = 'num_terms', kind = 'integer', base = 2 },

@@ -7,6 +7,7 @@ local blame = require 'ridge.blame'
 local color = require 'ridge.plot.color'
 local figure = require 'ridge.plot.figure'
 local landscape = require 'ridge.plot.landscape'
+local rounded = require 'ridge.plot.rounded'
 local rows_of = require 'ridge.plot.rows'
 local samples = require 'ridge.plot.samples'
 local scale = require 'ridge.plot.scale'
@@ -104,6 +105,18 @@ local function draw(data)
   end
 end
 
+-- Half of the samples, and all but one in a hundred, as bounds that hold for the digits shown.
+local function finding(g)
+  local list, n = g.list, #g.list
+  local median, off = list[math.ceil(n / 2)], {}
+  for i, v in ipairs(list) do off[i] = math.abs(v / median - 1) end
+  table.sort(off)
+  local many = n >= 100
+  return ('%s: half within %s %% of the median, %s at most %s times it.'):format(g.point,
+    rounded.up(100 * off[math.ceil(n / 2)], 2), many and '99 of 100' or 'the longest',
+    rounded.up(list[many and math.ceil(n * 0.99) or n] / median))
+end
+
 --- How samples are distributed.
 ---@param rows table one a sample: trial, point, sample, ns
 ---@param opt table checked options: histogram
@@ -119,14 +132,10 @@ function M.make(rows, opt)
     if g.list[1] <= 0 then blame.raise(who .. ': a time of 0 has no logarithm', 'EARG') end
     g.bins = opt.histogram and bins(g.list) or nil
   end
-  local first = groups[1]
-  local function at(share) return first.list[math.max(1, math.ceil(#first.list * share))] end
   return figure.new { kind = 'distribution', rows = rows, opt = opt, natural = { 1000, 640 },
-    title = #groups == 1 and 'Distribution of ' .. first.point or 'Distributions of samples',
+    title = #groups == 1 and 'Distribution of ' .. groups[1].point or 'Distributions of samples',
     subtitle = landscape.subtitle(opt, rows),
-    finding = ('%s: half within %.1f %% of the median, %s %.2f times it.'):format(first.point,
-      50 * (at(0.75) - at(0.25)) / at(0.5), #first.list >= 100 and 'one in a hundred above'
-      or 'the longest', at(#first.list >= 100 and 0.99 or 1) / at(0.5)),
+    finding = finding(groups[1]),
     caption = { ('%d samples. Each short line at the bottom is a sample.'):format(#rows) },
     draw = draw { groups = groups, histogram = opt.histogram } }
 end

@@ -51,9 +51,11 @@ end
 ---@param rows table
 ---@param params table names
 ---@param y string column
----@return table effects each name, levels, reach (largest over smallest median)
+---@return table effects each name, levels, reach (largest over smallest median; largest less
+---  smallest where there are `differences`)
+---@return boolean differences is a median of one of them not above 0?
 function M.effects(rows, params, y)
-  local out = {}
+  local out, ratios = {}, true
   for _, name in ipairs(params) do
     local list = levels(rows, name, y)
     local least, most = math.huge, -math.huge
@@ -61,15 +63,18 @@ function M.effects(rows, params, y)
       least, most = math.min(least, level.median), math.max(most, level.median)
     end
     if #list > 1 then
-      out[#out + 1] = { name = name, levels = list,
-        reach = least > 0 and most / least or most - least }
+      out[#out + 1] = { name = name, levels = list, least = least, most = most }
+      ratios = ratios and least > 0
     end
+  end
+  for _, effect in ipairs(out) do
+    effect.reach = ratios and effect.most / effect.least or effect.most - effect.least
   end
   table.sort(out, function(a, b)
     if a.reach ~= b.reach then return a.reach > b.reach end
     return a.name < b.name
   end)
-  return out
+  return out, not ratios
 end
 
 local function categories(effect)
@@ -91,7 +96,8 @@ local function draw(data)
     end
     local y = series.axis(seen, data.y)
     for i, effect in ipairs(data.effects) do
-      specs[i] = { title = ('%s  %.3g×'):format(effect.name, effect.reach), x = categories(effect),
+      specs[i] = { title = (data.differences and '%s  %.3g' or '%s  %.3g×'):format(
+        effect.name, effect.reach), x = categories(effect),
         y = { scale = y.scale, kind = y.kind, label = i == 1 and y.label or ' ' } }
     end
     for i, panel in ipairs(series.grid(c, t, box, specs, math.min(#specs, 3))) do
@@ -127,23 +133,25 @@ function M.make(rows, opt)
     params[#params + 1] = name
   end
   if #params == 0 then blame.raise(who .. ': params names no parameter', 'EARG') end
-  local effects = M.effects(rows, params, opt.y)
+  local effects, differences = M.effects(rows, params, opt.y)
   if #effects == 0 then
     blame.raise(who .. ': no parameter has several values that were measured and not of grade D',
       'EARG')
   end
   for i = #effects, MOST + 1, -1 do effects[i] = nil end
   local lines = math.ceil(#effects / 3)
-  local least = effects[#effects]
+  local least, times = effects[#effects], differences and '' or ' times'
   return figure.new { kind = 'effects', rows = rows, opt = opt,
     natural = { #effects > 1 and 1160 or 620, 260 + 290 * lines },
     title = ('What matters for %s'):format(column.about(opt.y, rows).label),
     subtitle = landscape.subtitle(opt, rows),
-    finding = ('%s moves the median by %.3g times%s.'):format(effects[1].name, effects[1].reach,
+    finding = effects[1].reach == (differences and 0 or 1) and 'Nothing moves the median.'
+      or ('%s moves the median by %.3g%s%s.'):format(effects[1].name, effects[1].reach, times,
       #effects > 1 and (', %s by %.3g'):format(least.name, least.reach) or ''),
     caption = landscape.caption(rows, opt.y, 'Points are medians of %s over all other parameters, '
-      .. 'boxes the middle half, lines the range; sorted by largest over smallest median.'),
-    draw = draw { rows = rows, y = opt.y, effects = effects } }
+      .. 'boxes the middle half, lines the range; sorted by '
+      .. (differences and 'largest less smallest median.' or 'largest over smallest median.')),
+    draw = draw { rows = rows, y = opt.y, effects = effects, differences = differences } }
 end
 
 return M

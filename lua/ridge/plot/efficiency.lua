@@ -6,7 +6,6 @@
 
 local column = require 'ridge.plot.column'
 local map = require 'ridge.plot.map'
-local rows_of = require 'ridge.plot.rows'
 
 local M = { summary = 'how much of the tighter measured roof each cell reaches' }
 
@@ -20,19 +19,19 @@ M.OPTIONS = { x = 'column across', y = 'column upwards',
 function M.make(rows, opt)
   local share, bound = opt.z .. '_roof', opt.z .. '_bound'
   column.require(rows, share, 'plot.efficiency')
-  local best
-  for _, row in ipairs(rows) do
-    if rows_of.counts(row) and row[share] and (not best or row[share] > best) then
-      best = row[share]
-    end
-  end
   local inner = {}
   for name, value in pairs(opt) do inner[name] = value end
   inner.z = share
   local figure = map.compose(rows, inner, { kind = 'efficiency', share = true, better = 'higher',
     plain = true, bounds = bound, of = opt.z, label = 'of the roof',
-    finding = best and ('The best cell reaches %.0f %% of what this machine was measured to do.')
-      :format(best) or nil,
+    finding = function(cells)
+      local best
+      for _, cell in ipairs(cells) do -- what was disturbed is the best of nothing
+        if cell.grade ~= 'D' then best = math.max(best or cell.value, cell.value) end
+      end
+      return best and ('The best cell reaches %.0f %% of what this machine was measured to do.')
+        :format(best) or nil
+    end,
     title = ('What is left to gain: %s against the measured roof'):format(
       column.about(opt.z, rows).label),
     caption = 'Cells are rates as percent of the lower of two measured ceilings: arithmetic of '

@@ -89,14 +89,16 @@ function M.make(rows, opt)
   local shown, counts, values, margin, floor = {}, {}, { 1 }, nil, nil
   local same = rows_of.common(rows, 'a') ~= nil and rows_of.common(rows, 'b') ~= nil
   for _, row in ipairs(rows) do
-    if row.ratio > 0 then shown[#shown + 1] = row end
+    if row.ratio > 0 then
+      shown[#shown + 1] = row
+      counts[row.verdict or 'open'] = (counts[row.verdict or 'open'] or 0) + 1
+    end
   end
   table.sort(shown, function(x, y) return x.ratio < y.ratio end)
   if #shown == 0 then blame.raise(who .. ': nothing was compared', 'EARG') end
   local left_out = math.max(0, #shown - MOST)
   for i = #shown, MOST + 1, -1 do shown[i] = nil end
   for _, row in ipairs(shown) do
-    counts[row.verdict or 'open'] = (counts[row.verdict or 'open'] or 0) + 1
     series.reach(values, { y = row.ratio, lo = row.ratio_lo or row.ratio,
       hi = row.ratio_hi or row.ratio }, true)
     margin, floor = math.max(margin or 0, row.margin or 0), math.max(floor or 0, row.floor or 0)
@@ -112,7 +114,10 @@ function M.make(rows, opt)
   end
   local text = { 'Squares are ratios of times in paired blocks, lines their 95 % confidence '
     .. 'intervals; inside the band a difference is too small to matter.' }
-  if left_out > 0 then text[2] = ('%d more pairs are not shown.'):format(left_out) end
+  if left_out > 0 then
+    text[2] = ('%d more pair%s not shown, and counted above.'):format(left_out,
+      left_out == 1 and ' is' or 's are')
+  end
   local title = same and ('%s against %s'):format(rows_of.common(rows, 'b'),
     rows_of.common(rows, 'a')) or 'What was compared'
   return figure.new { kind = 'forest', rows = rows, opt = opt,

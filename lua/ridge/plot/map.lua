@@ -443,6 +443,17 @@ local function caption_of(rows, z)
   return paired == 0 and RATIOS or paired == compared and PAIRED or SOME_PAIRED
 end
 
+-- The cells that have a value, as they are drawn.
+local function cells_of(data)
+  local list = {}
+  for _, facet in ipairs(data.facets) do
+    for _, cell in pairs(facet.cells) do
+      if cell.value then list[#list + 1] = cell end
+    end
+  end
+  return list
+end
+
 --- A map of what is worked out from cells.
 ---@param rows table
 ---@param opt table x, y, z, facet, layer; device, commit, date ...
@@ -450,15 +461,16 @@ end
 ---  verdict of a ratio, or nil, nil and the cause (rows.lua); ratio, share (percent of a whole),
 ---  bounds (column with the limiting roof), plain (no ridge line), label (over the colour bar),
 ---  unit (kind of number), of (column that the caption names), names (colour is one of them: value
----  says as its fourth result which)
+---  says as its fourth result which), all_layers (not the sketched ones alone); caption may be, and
+---  finding is, a function that is called when the cells are known: finding(cells)
 ---@return table figure
 function M.compose(rows, opt, own)
   local who = 'plot.' .. own.kind
   rows_of.check(rows, who)
   local all = rows
   -- a sweep of sketched layers beside others is mapped for them unless somebody says otherwise
-  local layer = opt.layer
-    or #rows_of.select(rows, { layer = 'sketched' }) > 0 and 'sketched' or nil
+  local layer = opt.layer or not own.all_layers
+    and #rows_of.select(rows, { layer = 'sketched' }) > 0 and 'sketched' or nil
   rows = layer and rows_of.select(rows, { layer = layer }) or rows
   if #rows == 0 then
     blame.raise(("%s: no row has layer '%s'"):format(who, opt.layer), 'EARG')
@@ -492,8 +504,9 @@ function M.compose(rows, opt, own)
     .. 'drawn.'):format(data.most) or ''
   return figure.new { kind = own.kind, rows = all, opt = opt,
     natural = { #data.facets > 1 and 1240 or 760, 660 }, title = own.title,
-    subtitle = landscape.subtitle(opt, rows), finding = own.finding,
-    caption = landscape.caption(rows, own.of or opt.z, own.caption .. several),
+    subtitle = landscape.subtitle(opt, rows), finding = own.finding and own.finding(cells_of(data)),
+    caption = landscape.caption(rows, own.of or opt.z, (type(own.caption) == 'function'
+      and own.caption() or own.caption) .. several),
     data = data,
     draw = draw(data) }
 end

@@ -48,21 +48,30 @@ end
 ---@param points table sorted by cost across
 ---@return table front points
 function M.front(points)
-  local front, least = {}, math.huge
+  local front, least, last, by_worst = {}, math.huge, nil, {}
   for _, p in ipairs(points) do
-    if p.cy < least and p.row.grade ~= 'D' then -- what was disturbed beats nothing
-      front[#front + 1], least = p, p.cy
+    local counts = p.row.grade ~= 'D' -- what was disturbed beats nothing
+    local same = last and p.cx == last.cx and p.cy == last.cy -- as good in both
+    if counts and (p.cy < least or same) then
+      front[#front + 1], least, last = p, p.cy, p
       p.front = true
     end
+    if counts then by_worst[#by_worst + 1] = p end
   end
-  -- whoever dominates may be taken from the front: it is at least as good
+  -- any point may be the one that beats: its interval may be narrower than those on the front
+  table.sort(by_worst, function(a, b) return a.worst_x < b.worst_x end)
+  local worst_y, lowest = {}, math.huge -- the lowest upper end upwards of the first so many
+  for i, q in ipairs(by_worst) do
+    lowest = math.min(lowest, q.worst_y)
+    worst_y[i] = lowest
+  end
   for _, p in ipairs(points) do
-    for _, q in ipairs(p.row.grade ~= 'D' and front or {}) do
-      if q ~= p and q.worst_x < p.best_x and q.worst_y < p.best_y then
-        p.dominated = true
-        break
-      end
+    local n, over = 0, #by_worst + 1 -- the first n end below where p begins
+    while over - n > 1 do
+      local i = math.floor((n + over) / 2)
+      if by_worst[i].worst_x < p.best_x then n = i else over = i end
     end
+    p.dominated = p.row.grade ~= 'D' and n > 0 and worst_y[n] < p.best_y
   end
   return front
 end

@@ -80,6 +80,21 @@ local function is_same(a, b)
   return true
 end
 
+-- What cells are, by how many of them stood side by side in every pass.
+local function caption(paired, compared)
+  if paired == 0 then
+    return 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
+      .. 'intervals do not touch. Stored results, unpaired.'
+  elseif paired == compared then
+    return 'Cells are medians of the ratios within each pass, of %s; they have a colour where '
+      .. 'their 95 %% confidence interval leaves out 1.'
+  end
+  return ('%d of %d cells are medians of the ratios within each pass, of %%s, and have a colour '
+    .. 'where their 95 %%%% confidence interval leaves out 1; the others are ratios of medians, '
+    .. 'unpaired, and have one where the 95 %%%% confidence intervals do not touch.'):format(paired,
+    compared)
+end
+
 --- The ratio map.
 ---@param rows table
 ---@param opt table checked options: x, y, z, a, b, facet
@@ -96,11 +111,7 @@ function M.make(rows, opt)
   if #left == 0 or not any then
     blame.raise(('%s: no row is %s'):format(who, #left == 0 and opt.a or opt.b), 'EARG')
   end
-  local counts, paired = { a = 0, b = 0, open = 0 }, false
-  for _, row in ipairs(left) do
-    local other = other_of(row)
-    paired = paired or other and rows_of.paired(row, other, opt.z) ~= nil
-  end
+  local counts, compared, paired = { a = 0, b = 0, open = 0 }, 0, 0
   local lower = (column.about(opt.z, rows).better or opt.better or 'lower') == 'lower'
   local function value(row)
     local other = other_of(row)
@@ -111,6 +122,8 @@ function M.make(rows, opt)
     local b_wins = verdict == (lower and 'lower' or 'higher')
     local who_wins = verdict == 'open' and 'open' or b_wins and 'b' or 'a'
     counts[who_wins] = counts[who_wins] + 1
+    compared = compared + 1
+    paired = paired + (rows_of.paired(row, other, opt.z) and 1 or 0)
     local ratio = rows_of.ratio(row, other, opt.z)
     return lower and ratio or 1 / ratio, verdict
   end
@@ -121,10 +134,7 @@ function M.make(rows, opt)
     plain = true, value = value, label = 'ratio',
     title = ('%s against %s: how much %s'):format(opt.b, opt.a,
       lower and 'faster' or 'higher'),
-    caption = paired and 'Cells are medians of the ratios within each pass, of %s; they have a '
-      .. 'colour where their 95 %% confidence interval leaves out 1.'
-      or 'Cells are ratios of medians of %s; they have a colour where the 95 %% confidence '
-      .. 'intervals do not touch. Stored results, unpaired.' })
+    caption = function() return caption(paired, compared) end })
   figure.finding = ('%s wins in %d cell%s, %s in %d; %d %s undecided.'):format(opt.b, counts.b,
     counts.b == 1 and '' or 's', opt.a, counts.a, counts.open, counts.open == 1 and 'is' or 'are')
   figure.rows, figure.opt, figure.subtitle = rows, opt, landscape.subtitle(opt, rows)

@@ -34,15 +34,37 @@ end
 
 --- The tile whose multiples are followed by the largest fall, and that fall.
 ---@param points table of ridge.plot.series
+---@param given integer|nil the tile that is asked for
 ---@return integer|nil tile nil where nothing falls by more than 2 %
----@return number|nil fall 0.1: a tenth
-function M.tile(points)
-  local best, fall
-  for _, tile in ipairs(TILES) do
-    local drop = drop_after(points, tile)
-    if drop and drop > (fall or 0.02) * 1.15 then best, fall = tile, drop end
+---@return number|nil fall 0.1: a tenth; of `given` whatever it is, nil where none was measured
+---@return boolean seen was a multiple of any tile measured, and the size above it?
+function M.tile(points, given)
+  local counted = {}
+  for _, p in ipairs(points) do -- what was disturbed decides nothing
+    if p.grade ~= 'D' and p.y > 0 then counted[#counted + 1] = p end
   end
-  return best, fall and 1 - math.exp(-fall)
+  local best, fall, seen = given, nil, false
+  for _, tile in ipairs(given and { given } or TILES) do
+    local drop = drop_after(counted, tile)
+    seen = seen or drop ~= nil
+    if drop and (given or drop > (fall or 0.02) * 1.15) then best, fall = tile, drop end
+  end
+  return best, fall and 1 - math.exp(-fall), seen
+end
+
+-- What is said of one line of several: which one.
+local function finding(tile, fall, seen, of)
+  local text
+  if not seen then
+    text = 'No size was measured beside the multiple of a tile below it'
+  elseif not tile then
+    text = 'No size of tile stands out'
+  else
+    local percent = math.abs(fall) * 100
+    text = ('One more than a multiple of %d %s %.0f %% of the rate on average'):format(tile,
+      fall < 0 and 'gains' or 'costs', percent)
+  end
+  return text .. (of and (' (%s).'):format(of) or '.')
 end
 
 local function draw(data)
@@ -79,19 +101,19 @@ function M.make(rows, opt)
   rows_of.check_numbers(rows, opt.x, who)
   rows_of.check_numbers(rows, opt.y, who)
   local by = opt.by and #rows_of.distinct(rows, opt.by) > 1 and opt.by or nil
-  local points = series.points(by and rows_of.select(rows,
-    { [by] = rows_of.distinct(rows, by)[1] }) or rows, opt.x, opt.y)
+  local first = by and rows_of.distinct(rows, by)[1]
+  local points = series.points(by and rows_of.select(rows, { [by] = first }) or rows, opt.x, opt.y)
   if #points == 0 then blame.raise(who .. ': no row was measured', 'EARG') end
   local higher = (opt.better or column.about(opt.y, rows).better) ~= 'lower'
-  local tile, fall
-  if higher then tile, fall = M.tile(points) end
+  local tile, fall, seen
+  if higher then tile, fall, seen = M.tile(points, opt.tile) end
   local data = { rows = rows, x = opt.x, y = opt.y, by = by, tile = opt.tile or tile }
   return figure.new { kind = 'steps', rows = rows, opt = opt, natural = { 1160, 560 },
     title = ('%s at every %s'):format(column.about(opt.y, rows).label:gsub('^%l', string.upper),
       column.about(opt.x).label),
     subtitle = landscape.subtitle(opt, rows),
-    finding = tile and ('One more than a multiple of %d costs %.0f %% of the rate.'):format(tile,
-      fall * 100) or higher and 'No size of tile stands out.' or nil,
+    finding = higher and finding(tile, fall, seen, by and ('%s %s'):format(by, tostring(first)))
+      or nil,
     caption = landscape.caption(rows, opt.y, 'Points are medians of %s, bands their 95 %% '
       .. 'confidence intervals' .. (data.tile and '; hair lines stand at multiples of '
       .. data.tile or '') .. '.'), draw = draw(data) }

@@ -19,10 +19,12 @@ M.OPTIONS = { x = { 'string', default = 'threads', doc = 'the number of threads'
   y = { 'string', required = true, doc = 'phase' }, by = 'a line a value' }
 
 -- Speed-ups of one line: over its fewest threads, with the intervals of both.
-local function scaled(points)
+local function scaled(points, higher)
   local base, out = points[1], {}
   for i, p in ipairs(points) do
-    out[i] = { x = p.x, y = base.y / p.y, lo = base.lo / p.hi, hi = base.hi / p.lo,
+    local over, under = base, p -- of a time
+    if higher then over, under = p, base end
+    out[i] = { x = p.x, y = over.y / under.y, lo = over.lo / under.hi, hi = over.hi / under.lo,
       grade = p.grade, row = p.row }
   end
   out[1].lo, out[1].hi = 1, 1
@@ -48,7 +50,7 @@ local function draw(data)
     local base = values[1]
     for _, line in ipairs(data.lines) do
       for _, p in ipairs(line.points) do
-        local n = p.x / base
+        local n = p.x / line.points[1].x
         series.reach(speed, p, true)
         series.reach(share, { y = p.y / n, lo = 0, hi = p.hi / n })
       end
@@ -73,16 +75,16 @@ local function draw(data)
     local labels = { {}, {} }
     for i, line in ipairs(data.lines) do
       local ink = color.category(i, t.name)
-      local law, steps = {}, {}
+      local law, steps, own = {}, {}, line.points[1].x -- the fewest of this line
       for k = 0, line.serial and 24 or -1 do
-        local n = base * (values[#values] / base) ^ (k / 24)
-        steps[#steps + 1], law[#law + 1] = n, 1 / (line.serial + (1 - line.serial) * base / n)
+        local n = own * (values[#values] / own) ^ (k / 24)
+        steps[#steps + 1], law[#law + 1] = n, 1 / (line.serial + (1 - line.serial) * own / n)
       end
       if #steps > 0 then panels[1]:path(steps, law, color.alpha(ink, 0.5), 1.3, { 2, 3 }) end
       series.draw(panels[1], line.points, { color = ink })
       local efficiency = {}
       for k, p in ipairs(line.points) do
-        local n = p.x / base
+        local n = p.x / own
         efficiency[k] = { x = p.x, y = p.y / n, lo = p.lo / n, hi = p.hi / n, grade = p.grade }
       end
       series.draw(panels[2], efficiency, { color = ink })
@@ -108,12 +110,12 @@ function M.make(rows, opt)
   rows_of.check_numbers(rows, opt.x, who)
   rows_of.check_numbers(rows, opt.y, who)
   local by = opt.by and opt.by ~= opt.x and #rows_of.distinct(rows, opt.by) > 0 and opt.by or nil
-  local lines = {}
+  local lines, higher = {}, (opt.better or column.about(opt.y, rows).better) == 'higher'
   for _, value in ipairs(by and rows_of.distinct(rows, by) or { '' }) do
     local part = by and rows_of.select(rows, { [by] = value }) or rows
     local points = series.points(part, opt.x, opt.y)
     if #points > 0 then
-      local list, base = scaled(points)
+      local list, base = scaled(points, higher)
       lines[#lines + 1] = { name = by and ('%s %s'):format(by, tostring(value)) or opt.y,
         points = list, base = base.y, serial = #list > 1 and M.serial(list) or nil }
     end
@@ -121,8 +123,10 @@ function M.make(rows, opt)
   if #lines == 0 then blame.raise(who .. ': no row was measured', 'EARG') end
   local best
   for _, line in ipairs(lines) do
-    for _, p in ipairs(line.points) do
-      if p.grade ~= 'D' and (not best or p.y > best.y) then
+    for i, p in ipairs(line.points) do
+      -- no ratio to what was disturbed, nor of it
+      if i > 1 and p.grade ~= 'D' and line.points[1].grade ~= 'D' and (not best or p.y > best.y)
+      then
         best = { y = p.y, x = p.x, name = line.name }
       end
     end
@@ -130,8 +134,8 @@ function M.make(rows, opt)
   return figure.new { kind = 'threads', rows = rows, opt = opt, natural = { 980, 860 },
     title = ('%s over threads'):format(column.about(opt.y, rows).label:gsub('^%l', string.upper)),
     subtitle = landscape.subtitle(opt, rows),
-    finding = best and ('At most %.2f times faster, with %d threads (%s).'):format(best.y, best.x,
-      best.name) or nil,
+    finding = best and (best.y > 1 and ('At most %.2f times faster, with %d threads (%s).'):format(
+      best.y, best.x, best.name) or 'More threads are not faster.') or nil,
     caption = landscape.caption(rows, opt.y, 'Points are ratios of medians of %s to that with the '
       .. 'fewest threads, bands follow from 95 %% confidence intervals; dashes are the ideal, dots '
       .. 'Amdahl\'s law fitted.'),

@@ -195,7 +195,8 @@ function M.make(rows, opt)
     finding = #lanes == 1 and ('One stream, busy for %s of %s.'):format(
       unit.format('ns', any * 1e9), unit.format('ns', (last - first) * 1e9))
       or ('Of %s with something under way, two streams or more were busy in %s (%.0f %%).'):format(
-        unit.format('ns', any * 1e9), unit.format('ns', several * 1e9), 100 * several / any),
+        unit.format('ns', any * 1e9), unit.format('ns', several * 1e9),
+        any > 0 and 100 * several / any or 0),
     caption = text, draw = draw { rows = rows, lanes = lanes, first = first, from = from * 1e9,
       to = to * 1e9 } }
 end

@@ -6,6 +6,7 @@
 local column = require 'ridge.plot.column'
 local lower = require('ridge.show.ratio').lower
 local map = require 'ridge.plot.map'
+local rounded = require 'ridge.plot.rounded'
 local rows_of = require 'ridge.plot.rows'
 
 local M = { summary = "half-width of each cell's interval, in percent" }
@@ -23,8 +24,10 @@ function M.half_width(row, z)
   return math.abs((hi - lower(row[z], lo, hi)) / 2 / row[z]) * 100
 end
 
--- Two digits, or all before the point.
-local function percent(v) return ((v < 10 and '%.2g' or '%.0f') .. ' %%'):format(v) end
+-- Two digits, or all before the point: not less than it is.
+local function percent(v)
+  return (v < 10 and rounded.up(v, 2) or ('%d'):format(math.min(math.ceil(v), 2 ^ 53))) .. ' %'
+end
 
 --- The uncertainty map.
 ---@param rows table
@@ -33,11 +36,6 @@ local function percent(v) return ((v < 10 and '%.2g' or '%.0f') .. ' %%'):format
 function M.make(rows, opt)
   column.require(rows, opt.z .. '_lo', 'plot.uncertainty')
   rows_of.check_numbers(rows, opt.z, 'plot.uncertainty')
-  local widths = {}
-  for _, row in ipairs(rows) do
-    if rows_of.measured(row) then widths[#widths + 1] = M.half_width(row, opt.z) end
-  end
-  table.sort(widths)
   return map.compose(rows, opt, { kind = 'uncertainty', better = 'lower', plain = true,
     unit = 'percent', best_word = 'narrowest', label = 'half-width',
     value = function(row)
@@ -45,8 +43,12 @@ function M.make(rows, opt)
       if not half then return nil, nil, 'no_interval' end
       return math.max(half, 1e-3) -- of the clock's own steps: a logarithm needs something
     end,
-    finding = #widths > 0 and ('Half of the cells are known to %s, the worst to %s.')
-      :format(percent(widths[math.ceil(#widths / 2)]), percent(widths[#widths])) or nil,
+    finding = function(cells)
+      table.sort(cells, function(a, b) return a.value < b.value end)
+      local n = #cells
+      return n > 0 and ('Half of the %d cells with an interval are known to %s, the worst to %s.')
+        :format(n, percent(cells[math.ceil(n / 2)].value), percent(cells[n].value)) or nil
+    end,
     title = ('How well it is known: %s'):format(column.about(opt.z, rows).label),
     caption = 'Cells are half the width of the 95 %% confidence interval of the median, of %s.' })
 end

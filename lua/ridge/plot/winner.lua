@@ -128,7 +128,8 @@ function M.make(rows, opt)
     said[i] = ('%s %s %d'):format(name, i == 1 and 'wins in' or 'in', wins[i] or 0)
   end
   local figure = map.compose(left, opt, { kind = 'winner', names = names, better = 'higher',
-    plain = true, value = value, ratio = true, label = opt.of, best_word = 'furthest ahead',
+    plain = true, value = value, ratio = true, all_layers = true, label = opt.of,
+    best_word = 'furthest ahead',
     title = ('Which %s %s'):format(opt.of, lower and 'is fastest' or 'is highest'),
     caption = 'A cell says how far the best is ahead of the next, by %s; it has a colour where it '
       .. 'is told apart from every other, by the ratio within passes where they stood side by '

@@ -320,7 +320,7 @@ describe('the picture', function()
   it('uncertainty is half the interval in percent', function()
     assert.near(3, require('ridge.plot.uncertainty').half_width({ fwd = 100, fwd_lo = 97,
       fwd_hi = 103 }, 'fwd'), 1e-9)
-    assert.equal('Half of the cells are known to 3 %, the worst to 3 %.',
+    assert.equal('Half of the 23 cells with an interval are known to 3 %, the worst to 3 %.',
       plot.draw('uncertainty', grid(), MAP).finding)
   end)
 
@@ -427,8 +427,8 @@ describe('the picture', function()
     assert.is_nil(training.reaches(falling, 0.5))
     local finding = plot.draw('training', curves(), CASES.training[2]).finding
     assert.matches('Least in the end: 0%.10%d* %(large%)', finding)
-    assert.matches('First to come to 0%.5%d*, where the last one ends, and to stay there: %a+, '
-      .. 'after %d', finding)
+    assert.matches('First to be at 0%.5%d* or less, where the last one ends, and to '
+      .. 'stay there: %a+, after %d', finding)
   end)
 
   it('memory names the line that has most of the peak, and keeps peaks when thinned', function()

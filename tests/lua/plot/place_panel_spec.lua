@@ -327,6 +327,26 @@ describe('threads', function()
     edge_name(rec, 1, 'fwd  from 1\226\128\175ms', y(16 / 7))
   end)
 
+  it('has the efficiency of a line over its own fewest threads', function()
+    -- half as long with twice the threads, but the first of b has 2
+    local list = rows({ 'threads', 'fwd', 'of' }, { { 1, 1e6, 'a' }, { 2, 5e5, 'a' },
+      { 4, 2.5e5, 'a' }, { 2, 8e5, 'b' }, { 4, 4e5, 'b' } })
+    local rec = recorder.of(plot.draw('threads', list, { y = 'fwd', by = 'of' }))
+    local x2, e = rec:axis(2, 'x', 'log'), rec:axis(2, 'y', 'linear')
+    for i, points in ipairs { { 1, 2, 4 }, { 2, 4 } } do
+      local xs, ys = {}, {}
+      for k, n in ipairs(points) do xs[k], ys[k] = x2(n), e(1) end
+      assert.is_true(same((color.category(i, 'light')), rec:through(xs, ys).color))
+    end
+    -- all of it runs in parallel: the law of b is the ideal from 2 on
+    local x, y = rec:axis(1, 'x', 'log'), rec:axis(1, 'y', 'log')
+    local laws = rec:all('polyline', function(s) return s.dash and s.dash[1] == 2 end)
+    assert.equal(2, #laws)
+    assert.near(x(2), laws[2].xs[1], 0.05)
+    assert.near(y(1), laws[2].ys[1], 0.05)
+    assert.near(y(2), laws[2].ys[#laws[2].ys], 0.05)
+  end)
+
   it('says the largest speed-up, wherever it is', function()
     local list = rows({ 'threads', 'fwd' }, { { 1, 1e6 }, { 2, 5e5 }, { 4, 8e5 }, { 8, 1e5, 'D' } })
     list[4].grade = 'D'

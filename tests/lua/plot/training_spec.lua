@@ -28,24 +28,24 @@ describe('the headline of a training', function()
 
   it('is true of the numbers it shows, without a margin', function()
     -- within 5 % of where the last one ends at 2 s, and there at 4 s
-    assert.equal('Least in the end: 0.5 (a). First to come to 1, where the last one ends, and to '
-      .. 'stay there: a, after 4 s.', finding { a = { 2, 1.04, 1.01, 1, 0.5 },
+    assert.equal('Least in the end: 0.5 (a). First to be at 1 or less, where the last one ends, '
+      .. 'and to stay there: a, after 4 s.', finding { a = { 2, 1.04, 1.01, 1, 0.5 },
       b = { 3, 2, 1.5, 1.2, 1 } })
     -- there for a moment is not there
     assert.matches('stay there: b, after 4 s', finding { a = { 2, 0.9, 2, 2, 0.5 },
       b = { 2, 2, 2, 1, 1 } })
     -- what is shown is not less than what is meant: 1.2346 as 1.23 would be reached by nobody
-    assert.matches('come to 1%.235, where the last one ends, and to stay there: b, after 3 s',
+    assert.matches('be at 1%.235 or less, where the last one ends, and to stay there: b, after 3 s',
       finding { a = { 2, 2, 2, 2, 1 }, b = { 3, 2, 1.2346, 1.2346, 1.2346 } })
-    assert.matches('come to %-2, .*: a, after 2 s', finding { a = { -1, -2.5, -3 },
+    assert.matches('be at %-2 or less, .*: a, after 2 s', finding { a = { -1, -2.5, -3 },
       b = { -1, -1.9, -2 } })
   end)
 
   it('is about the lines there are, where more have no place', function()
     local many = {}
     for i = 1, 12 do many['line ' .. i] = { 20, i + 1, i } end
-    assert.equal('Least in the end: 1 (line 1). First to come to 10, where the last one shown '
-      .. 'ends, and to stay there: line 1, after 2 s.', finding(many))
+    assert.equal('Least in the end: 1 (line 1). First to be at 10 or less, where the last one '
+      .. 'shown ends, and to stay there: line 1, line 2 and 7 more, after 2 s.', finding(many))
     many['line 11'], many['line 12'] = nil, nil
     assert.matches('where the last one ends, ', finding(many))
   end)
