@@ -25,6 +25,7 @@ local opt = ridge.args {
   { 'db', 'results/ridge.db', 'database file' },
   { 'out', 'results/attention.png', 'PNG file of the figure',
     writes = 'file' },
+  { 'new', false, 'start a new sweep instead of going on' },
   { 'quick', false, 'fewer rounds' },
   { 'smoke', false, 'toy sizes, to see that everything works' },
 }
@@ -96,7 +97,7 @@ local sw = ridge.sweep 'attention' {
     end
   end,
 }
-local summary = sw:run { db = opt.db, calibrate = not opt.smoke }
+local summary = sw:run { db = opt.db, new = opt.new, calibrate = not opt.smoke }
 
 -- -- What was found -----------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ local opt = ridge.args {
   { 'threads', 1, 'compute threads', integer = true, min = 1, max = 1024 },
   { 'processes', 3, 'fresh processes of a comparison', integer = true, min = 1, max = 64 },
   { 'db', 'results/ridge.db', 'database file' },
+  { 'new', false, 'start a new sweep instead of going on' },
   { 'quick', false, 'fewer rounds' },
   { 'smoke', false, 'toy sizes, to see that everything works' },
 }
@@ -135,7 +136,7 @@ local sw = ridge.sweep 'claims' {
   end,
   measure = function(_, c, m) m:time('call', c.side) end,
 }
-local summary = sw:run { db = opt.db, calibrate = not opt.smoke }
+local summary = sw:run { db = opt.db, new = opt.new, calibrate = not opt.smoke }
 
 -- -- Verdicts -------------------------------------------------------------------------------------
 

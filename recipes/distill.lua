@@ -44,6 +44,9 @@ local function rows(set)
 end
 local x, y = rows(sets.train)
 local test_x, test_y = rows(sets.test)
+if opt.images > x:size(1) then
+  error(('--images %d: there are %d to train on'):format(opt.images, x:size(1)), 0)
+end
 local function accuracy(net)
   net:eval()
   return ridge.no_grad(function()

@@ -21,11 +21,12 @@ local opt = ridge.args {
   { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
   { 'scale', 1, 'pixels a unit: 1, or 2 for fine screens', min = 0.5, max = 4 },
   { 'runs', 3, 'how often the points of the history are measured', integer = true, min = 2 },
+  { 'new', false, 'start new sweeps instead of going on' },
   { 'quick', false, 'toy grids in seconds, to see that everything works' },
 }
 require('ridge.store.place').make_folder(opt.out)
 
-local RUN = { db = opt.db, calibrate = not opt.quick }
+local RUN = { db = opt.db, new = opt.new, calibrate = not opt.quick }
 local level = opt.quick and 'quick' or 'demo'
 
 -- -- Sweeps ---------------------------------------------------------------------------------
@@ -97,7 +98,7 @@ for run = 1, opt.runs do
     space = { width = opt.quick and { 64 } or { 256, 512, 1024 } },
     args = { run = run }, protocol = level, setup = setup, measure = measure,
   }
-  history:run { db = opt.db, calibrate = not opt.quick, new = run > 1 }
+  history:run { db = opt.db, calibrate = not opt.quick, new = opt.new or run > 1 }
 end
 
 -- What a network learns in the same few seconds, by its width and its element type.

@@ -27,6 +27,11 @@ local opt = ridge.args {
 }
 if opt.smoke then opt.blocks, opt.width, opt.length, opt.batch, opt.epochs = 2, 16, 16, 8, 2 end
 
+-- what the last level needs is asked before the first one is trained
+if opt.batch % 8 ~= 0 then
+  error(('--batch %d: ULTRA makes a step of 8 batches, so a multiple of 8'):format(opt.batch), 0)
+end
+
 ridge.seed(1)
 local n = 2 * opt.batch
 local x = ridge.randn(n, opt.length, opt.width)

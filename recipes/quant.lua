@@ -19,7 +19,8 @@
 
 local ridge = require 'ridge'
 local interval = require 'ridge.measure.interval'
-local mean = require('ridge.measure.statistics').mean
+local statistics = require 'ridge.measure.statistics'
+local mean, median = statistics.mean, statistics.median
 local nn = ridge.nn
 
 local opt = ridge.args {
@@ -27,7 +28,8 @@ local opt = ridge.args {
   { 'seeds', 5, 'networks of each kind', integer = true, min = 2 },
   { 'epochs', 6, 'of training', integer = true, min = 1 },
   { 'only', '', 'one of the networks, mlp or cnn', choices = { '', 'mlp', 'cnn' } },
-  { 'rows', 'results/quant_digits.tsv', 'what is known already, and what is found' },
+  { 'rows', 'results/quant_digits.tsv', 'what is known already, and what is found',
+    writes = 'file' },
   { 'threads', 1, 'compute threads', integer = true, min = 1, max = 1024 },
   { 'iterations', 200, 'calls that are timed', integer = true, min = 1 },
   { 'smoke', false, 'toy sizes, to see that everything works' },
@@ -113,12 +115,13 @@ for _, bits in ipairs(opt.smoke and { 4 } or { 8, 6, 4, 3, 2 }) do
   end }
 end
 
--- Rows of other settings in the same file are others' rows.
-local SETTING = ('%s %d epochs %d threads'):format(opt.data ~= '' and 'given' or 'made', opt.epochs,
-  opt.threads)
+-- Rows of other settings in the same file are others' rows: of other data, or of toy sizes.
+local SETTING = ('%s, %d + %d images, %d epochs, %d threads, %d calls'):format(
+  opt.data ~= '' and opt.data:gsub('%s', ' ') or 'made', sets.train.images:size(1),
+  sets.test.images:size(1), opt.epochs, opt.threads, opt.iterations)
 local FIELDS = { 'setting', 'net', 'seed', 'version', 'original', 'accuracy', 'difference', 'p',
-  'changed', 'kl', 'b1_f32_ms', 'b1_ms', 'b1_lo', 'b1_hi', 'b64_f32_ms', 'b64_ms', 'b64_lo',
-  'b64_hi', 'f32_mb', 'mb', 'f32_stored', 'stored' }
+  'changed', 'kl', 'b1_f32_ms', 'b1_ms', 'b1', 'b1_lo', 'b1_hi', 'b64_f32_ms', 'b64_ms', 'b64',
+  'b64_lo', 'b64_hi', 'f32_mb', 'mb', 'f32_stored', 'stored' }
 
 local known, rows = {}, {}
 local function key(row) return row.net .. ' ' .. row.seed .. ' ' .. row.version end
@@ -161,11 +164,11 @@ local function measure(net, q, name, seed, version)
   local a, bytes = one.accuracy, one.bytes
   keep { setting = SETTING, net = name, seed = seed, version = version, original = a.original.share,
     accuracy = a.quantized.share, difference = a.difference.share, p = a.p, changed = a.changed,
-    kl = a.kl, b1_f32_ms = one.original_ms, b1_ms = one.quantized_ms, b1_lo = one.speedup_lo,
-    b1_hi = one.speedup_hi, b64_f32_ms = many.original_ms, b64_ms = many.quantized_ms,
-    b64_lo = many.speedup_lo, b64_hi = many.speedup_hi, f32_mb = bytes.original.mb,
-    mb = bytes.quantized.mb, f32_stored = bytes.original.stored,
-    stored = bytes.quantized.stored }
+    kl = a.kl, b1_f32_ms = one.original_ms, b1_ms = one.quantized_ms, b1 = one.speedup,
+    b1_lo = one.speedup_lo, b1_hi = one.speedup_hi, b64_f32_ms = many.original_ms,
+    b64_ms = many.quantized_ms, b64 = many.speedup, b64_lo = many.speedup_lo,
+    b64_hi = many.speedup_hi, f32_mb = bytes.original.mb, mb = bytes.quantized.mb,
+    f32_stored = bytes.original.stored, stored = bytes.quantized.stored }
 end
 
 read()
@@ -199,12 +202,10 @@ local function column(list, f)
   return out
 end
 
-local function median(list) return list[math.ceil(#list / 2)] end
-
--- A speedup over the seeds: the median, the lowest and the highest end of the intervals.
+-- A speedup over the seeds: the median, the lowest and the highest end of the intervals; each of
+-- paired blocks, so it is within its own, which a ratio of the two medians need not be.
 local function speedup(list, at)
-  return median(column(list, function(r) return r[at .. '_f32_ms'] / r[at .. '_ms'] end)),
-    column(list, at .. '_lo')[1], column(list, at .. '_hi')[#list]
+  return median(column(list, at)), column(list, at .. '_lo')[1], column(list, at .. '_hi')[#list]
 end
 
 local function loss(list)

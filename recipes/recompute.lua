@@ -26,6 +26,7 @@ local opt = ridge.args {
   { 'batch', 16, 'sequences', integer = true, min = 1 },
   { 'device', 'cpu', "where it trains: 'cpu', 'cuda:0'" },
   { 'db', 'results/ridge.db', 'database file' },
+  { 'new', false, 'start a new sweep instead of going on' },
   { 'quick', false, 'fewer rounds' },
   { 'smoke', false, 'toy sizes, to see that everything works' },
 }
@@ -76,7 +77,7 @@ local sw = ridge.sweep 'recompute' {
     m:metric('kept_mb', saved / 2 ^ 20, { unit = 'MB', better = 'lower' })
   end,
 }
-local summary = sw:run { db = opt.db, calibrate = not opt.smoke }
+local summary = sw:run { db = opt.db, new = opt.new, calibrate = not opt.smoke }
 
 -- -- What was found -----------------------------------------------------------------------------
 

@@ -127,6 +127,26 @@ describe('recipes/quant.lua', function()
     local lines = {}
     for line in io.lines(path) do lines[#lines + 1] = line end
     assert.equal(11, #lines) -- a head, and five versions of two nets
+    -- what is shown is the middle of what was kept, within its interval; rows of other data or of
+    -- more images are other rows
+    local at, list, lo, hi = {}, {}, math.huge, 0
+    for name in lines[1]:gmatch '[^\t]+' do at[#at + 1], at[name] = name, #at + 1 end
+    for i = 2, 11 do
+      local cells = {}
+      for cell in lines[i]:gmatch '[^\t]+' do cells[#cells + 1] = tonumber(cell) or cell end
+      assert.equal('made, 200 + 200 images, 1 epochs, 1 threads, 1 calls', cells[at.setting])
+      for _, name in ipairs { 'b1', 'b64' } do
+        local v = cells[at[name]]
+        assert.is_true(cells[at[name .. '_lo']] <= v and v <= cells[at[name .. '_hi']], lines[i])
+      end
+      if cells[at.version] == 'i8 static' then
+        list[#list + 1] = cells[at.b64]
+        lo, hi = math.min(lo, cells[at.b64_lo]), math.max(hi, cells[at.b64_hi])
+      end
+    end
+    assert.equal(2, #list)
+    assert.is_truthy(text:find(('%.2f [%.2f, %.2f]'):format((list[1] + list[2]) / 2, lo, hi), 1,
+      true), text)
     local file = io.open(path, 'w') -- as if the run had been ended while it wrote
     file:write(table.concat(lines, '\n', 1, 10), '\n', lines[11]:sub(1, 30), '\n')
     file:close()
@@ -139,6 +159,12 @@ describe('recipes/quant.lua', function()
     end
     assert.equal(12, n)
     assert.matches('i8 static .- of 2 ', text)
+  end)
+
+  it('notices before it trains that its rows cannot be written', function()
+    local status, text = run './ridge recipes/quant.lua --smoke --rows /nowhere/rows.tsv'
+    assert.equal(1, status)
+    assert.matches("%-%-rows: '/nowhere/rows.tsv' cannot be written: there is no folder", text)
   end)
 end)
 
@@ -163,6 +189,15 @@ describe('recipes/distill.lua', function()
     local low, high = text:match '%[([+-]0%.%d+) %.%. ([+-]0%.%d+)%]'
     assert.is_true(math.abs(low - (sum / 11 - reach)) < 2e-4, text)
     assert.is_true(math.abs(high - (sum / 11 + reach)) < 2e-4, text)
+  end)
+
+  it('notices before it trains that there are not so many images', function()
+    local status, text = run './ridge recipes/distill.lua --smoke --seeds 2 --images 5000 --width 8'
+    assert.equal(0, status, text) -- toy sizes have their own
+    status, text = run './ridge recipes/distill.lua --images 5000'
+    assert.equal(1, status)
+    assert.matches('%-%-images 5000: there are 4000 to train on', text)
+    assert.is_nil(text:find('teacher:', 1, true))
   end)
 
   it('ends at the first Ctrl-C, and says nothing of what it has not trained', function()
@@ -199,6 +234,7 @@ describe('recipes/recompute.lua', function()
   it('keeps less with segments, and says what that takes in paired blocks', function()
     local db = os.tmpname()
     os.remove(db)
+    local text2
     local status, text = run('./ridge --threads 1 recipes/recompute.lua --smoke --db ' .. db)
     assert.equal(0, status, text)
     local kept, n = {}, 0
@@ -217,6 +253,14 @@ describe('recipes/recompute.lua', function()
     end
     assert.equal(3, n, text)
     assert.same({ '0 1', '0 2', '0 4' }, kept_pairs(db, 'segments'))
+    -- what it is told when something else is asked of the same name can be done
+    status, text2 = run(('./ridge --threads 1 recipes/recompute.lua --smoke --heads 2 --db ' .. db))
+    assert.equal(1, status)
+    assert.matches('Give %-%-new ', text2)
+    status, text2 = run(('./ridge --threads 1 recipes/recompute.lua --smoke --heads 2 --new --db '
+      .. db))
+    assert.equal(0, status, text2)
+    assert.matches('measured: ', text2)
     os.execute('rm -f ' .. db .. '*')
     assert.matches('measured: %-?%d+ %% less memory for [+-]%d+ %% time %[[+-]%d+ %.%. [+-]%d+%], '
       .. '%l+, with %d segments', text)
@@ -259,6 +303,34 @@ describe('recipes/levels.lua', function()
     assert.is_true(peak.basic > 0 and peak.ultra > 0, text)
     assert.matches('flash_attention +on +2 layers of attention go by tiles now', text)
     assert.is_true(math.abs(loss.ultra - loss.basic) < 0.01, text)
+  end)
+end)
+
+describe('recipes/levels.lua, asked for a batch that the last level cannot part', function()
+  it('says so before it trains', function()
+    local status, text = run './ridge recipes/levels.lua --batch 9'
+    assert.equal(1, status)
+    assert.matches('a multiple of 8', text)
+    assert.is_nil(text:find('epoch', 1, true))
+  end)
+end)
+
+describe('every recipe with a sweep', function()
+  it('can start a new one, as the sweep advises where something else is asked', function()
+    local names, n = io.popen 'ls recipes/*.lua', 0
+    for path in names:lines() do
+      local file = io.open(path)
+      local source = file:read '*a'
+      file:close()
+      if source:find('ridge%.sweep[ (]') and source:find ':run[ ({]' then
+        local status, text = run('./ridge ' .. path .. ' --help')
+        assert.equal(0, status, text)
+        assert.is_truthy(text:find('--new ', 1, true), path)
+        n = n + 1
+      end
+    end
+    names:close()
+    assert.is_true(n >= 7)
   end)
 end)
 

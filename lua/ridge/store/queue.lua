@@ -29,9 +29,9 @@ Worker.__index = Worker
 --- Note what is under way, for whoever watches this worker or finds it dead.
 ---@param trial_id integer|nil nil: none, or several at once
 ---@param stage string 'setup', 'check', 'measure', 'time', 'wait'
----@param n integer|nil trials under way, default 1
-function Worker:under_way(trial_id, stage, n)
-  local text = ('trial %d %s %d %.3f'):format(trial_id or 0, stage, n or 1, clock.seconds())
+function Worker:under_way(trial_id, stage)
+  -- the 1 is how many trials: earlier versions timed several at once, and notes outlive versions
+  local text = ('trial %d %s 1 %.3f'):format(trial_id or 0, stage, clock.seconds())
   self.lock:note(text .. (' '):rep(M.CRASH_AT - 1 - #text) .. '\n', recovery.NOTE_AT)
 end
 

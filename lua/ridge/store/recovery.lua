@@ -55,12 +55,12 @@ local FINAL = [[/* give up */
 
 --- What the notes in a worker's lock file say.
 ---@param text string
----@return table note trial (0: none, or several at once), stage, n (trials under way), since
+---@return table note trial (0: none, or several at once), stage, since
 ---  (seconds on the clock that nobody sets), signal, timeout
 function M.note(text)
-  local trial, stage, n, since = text:match '^trial (%d+) (%a+) (%d+) ([%d.]+)'
+  local trial, stage, since = text:match '^trial (%d+) (%a+) %d+ ([%d.]+)'
   local last = text:sub(M.CRASH_AT + 1)
-  return { trial = tonumber(trial) or 0, stage = stage, n = tonumber(n) or 0,
+  return { trial = tonumber(trial) or 0, stage = stage,
     since = tonumber(since), signal = SIGNAL[tonumber(last:match '^signal (%d+)')],
     timeout = last:match '^timeout ([%d.]+)' }
 end

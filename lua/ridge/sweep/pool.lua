@@ -79,7 +79,7 @@ local function check_timeout(pool, child)
   if not pool.timeout or not worker_of(pool, child) then return end
   local note = recovery.note(lock.peek(child.lock) or '')
   if not note.since or note.stage == 'wait' then return end
-  if clock.seconds() - note.since > pool.timeout * math.max(note.n, 1) then
+  if clock.seconds() - note.since > pool.timeout then
     lock.note(child.lock, ('timeout %g\n'):format(pool.timeout), recovery.CRASH_AT)
     child:kill(process.SIGKILL)
   end

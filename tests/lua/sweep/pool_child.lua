@@ -47,6 +47,10 @@ local sw = sweep 'pool' {
       file:write(('%d %d\n'):format(ffi.C.getpid(), m.pass))
       file:close()
     end
+    if given.hold and p.kind == 'a' then -- another process shares the machine from here on
+      os.execute(([[m=%s.held; flock -s "$RIDGE_LOCKS/cpu" sh -c "touch $m; exec sleep %g" &
+        while ! test -e $m; do sleep 0.01; done]]):format(arg[1], given.hold))
+    end
     if p.k == given.crash then
       print('last words of', p.k)
       ffi.cast('int *', 8)[0] = 1

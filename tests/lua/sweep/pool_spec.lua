@@ -88,6 +88,16 @@ describe('several workers', function()
       message = 'more than 0.3 s in measure' } }, query(FAILED))
   end)
 
+  it('are not killed for waiting until another process has timed', function()
+    -- somebody else shares the machine for many times what a point may take
+    folders.run(('mkdir %s/locks; chmod 1777 %s/locks'):format(folder, folder))
+    assert.equal('2 of 2, 0 failed\n', (run('points=1 workers=1 lease=1 timeout=0.25 hold=2',
+      ('RIDGE_LOCKS=%s/locks '):format(folder))))
+    -- the first worker did it: nobody was killed in between
+    assert.same({ { how = 'done', n = 1 } },
+      query 'SELECT how, count(*) AS n FROM worker GROUP BY how')
+  end)
+
   it('give each point its own process once one ran out of memory', function()
     -- one worker, so that what comes before and after is known
     assert.equal('78 of 80, 2 failed\n', (run 'workers=1 oom=3'))
