@@ -34,6 +34,18 @@ lab.block = function(points, ...)
   return block(points, ...)
 end
 
+-- the process that started the others fails while one of them is at work
+if given.parent and not os.getenv 'RIDGE_PADDING' then
+  lab.stopping = function()
+    local file = io.open(arg[1] .. '.hangs')
+    if file then
+      file:close()
+      error('the parent failed', 0)
+    end
+    return false
+  end
+end
+
 local sw = sweep 'pool' {
   space = { k = sweep.range(1, given.points), kind = { 'a', 'b' } },
   timeout = given.timeout,
@@ -55,7 +67,14 @@ local sw = sweep 'pool' {
       print('last words of', p.k)
       ffi.cast('int *', 8)[0] = 1
     end
-    if p.k == given.hang then ffi.C.usleep(1e8) end
+    if p.k == given.hang then
+      assert(io.open(arg[1] .. '.hangs', 'w')):close()
+      ffi.C.usleep(1e8)
+    end
+    if p.k == given.leave and not io.open(arg[1] .. '.left') then
+      assert(io.open(arg[1] .. '.left', 'w')):close()
+      os.exit(130) -- as after Ctrl-C, which this process saw first
+    end
     if p.k == given.kill then ffi.C.raise(9) end
     if p.k == given.oom then error { code = 'ENOMEM', message = 'out of memory' } end
     if p.k == given.fail then

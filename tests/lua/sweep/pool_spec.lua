@@ -132,6 +132,25 @@ describe('several workers', function()
     for _, row in ipairs(query(FAILED)) do assert.equal(3, row.k) end
   end)
 
+  it('end all when one of them was stopped, and blame no point for it', function()
+    local text, status = run 'workers=1 leave=3 timeout=600'
+    assert.equal(1, status)
+    assert.matches('was interrupted: %d+ of 80 points are saved', text)
+    assert.same({}, query "SELECT DISTINCT message FROM attempt WHERE outcome='crashed'")
+    assert.equal('80 of 80, 0 failed\n', (run ''))
+  end)
+
+  it('are killed with the process that started them, which is no fault of their points', function()
+    local text, status = run 'workers=1 hang=3 parent=fails timeout=600'
+    assert.equal(1, status)
+    assert.matches('the parent failed', text)
+    assert.same({ { live = 0 } },
+      query "SELECT count(*) AS live FROM attempt WHERE outcome='running'")
+    assert.same({}, query "SELECT DISTINCT message FROM attempt WHERE message LIKE 'killed in%'")
+    os.remove(path .. '.hangs')
+    assert.equal('80 of 80, 0 failed\n', (run ''))
+  end)
+
   it('keep what a failing point printed', function()
     run 'fail=3'
     assert.matches('printed before it failed', query(FAILED)[1].printed, 1, true)
