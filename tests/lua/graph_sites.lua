@@ -129,8 +129,8 @@ local SITES = {
     local y = w.keep(rows(w.x):matmul(filled(w.other(), 6, 6)))
     return w.pick { y + factor(w, 6, { 6 }), (y + filled(w.other(), 6))[w.pick(ACTS)](y), y:relu() }
   end,
-  function(w) -- layer normalisation
-    local x = rows(w.x)
+  function(w) -- layer normalisation: of equal numbers it is what rounding left, which a move shows
+    local x = w.moved(rows(w.x))
     local d = w.keep(x - x:mean(-1, true))
     local y = root(w, w.pick { d:square(), d * d, d:pow(2) }:mean(-1, true))(d)
     if w.below(2) == 1 then y = w.keep(y) * factor(w, 6, { 6 }) end
@@ -176,7 +176,7 @@ local SITES = {
 ---@return Tensor
 function M.step(world, x, below, pick, other, keep, moved)
   return pick(SITES) { x = x, sites = world.sites, below = below, pick = pick, other = other,
-    keep = function(y)
+    moved = moved, keep = function(y)
       y = moved(y)
       if below(5) == 1 then keep(y) end
       return y
