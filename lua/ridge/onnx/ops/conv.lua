@@ -80,6 +80,7 @@ M.Col2Im = { reads = { 2, 3 }, run = function(n, x, image, kernel)
   local strides, dilations = each(n, 'strides', rank, 1), each(n, 'dilations', rank, 1)
   local pads = n:ints 'pads' or {}
   local batch, cells = x.shape[1], kit.product(kernel)
+  window.few(n, cells)
   local channels, out = x.shape[2] / cells, {}
   if not (channels >= 1 and channels % 1 == 0) then
     n:fail('%s holds no blocks of %d elements', x:describe(), cells)

@@ -3,6 +3,7 @@
 
 local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
+local outside = require 'ridge.onnx.outside'
 
 local M = {}
 
@@ -70,9 +71,7 @@ M.Compress = { reads = { 2 }, run = function(n, x, condition)
     if condition[i] ~= 0 then places[#places + 1] = i - 1 end
   end
   if #places == 0 then return x:narrow(axis, 1, 0) end
-  local list = {}
-  for i, place in ipairs(places) do list[i] = x:narrow(axis, place + 1, 1) end
-  return ridge.concat(list, axis)
+  return kit.rows(x, axis, outside.call(ridge.tensor, places, { dtype = 'i64' }))
 end }
 
 -- Places of what is not 0: as many as there are, so it is read.

@@ -121,8 +121,10 @@ function M.LRN(n, x)
   local size, channels = n:int 'size', x.shape[2]
   if size < 1 or x.ndim < 3 then n:fail('size is %d, of %s', size, x:describe()) end
   local before = math.floor((size - 1) / 2)
-  local squares, sum = window.padded(x:square(), 2, before, size - 1 - before), nil
-  for k = 1, size do
+  local after, far = size - 1 - before, math.max(channels - 1, 0) -- beyond that there are none
+  before, after = math.min(before, far), math.min(after, far)
+  local squares, sum = window.padded(x:square(), 2, before, after), nil
+  for k = 1, before + 1 + after do
     local part = squares:narrow(2, k, channels)
     sum = sum and sum + part or part
   end

@@ -14,8 +14,8 @@ local each, spatial = window.each, window.spatial
 -- the end of the last window.
 local function geometry(n, x)
   local rank = x.ndim - 2
-  local g = { rank = rank, kernel = n:ints 'kernel_shape', strides = each(n, 'strides', rank, 1),
-    dilations = each(n, 'dilations', rank, 1), out = {}, given = {} }
+  local g = { node = n, rank = rank, kernel = n:ints 'kernel_shape', out = {}, given = {},
+    strides = each(n, 'strides', rank, 1), dilations = each(n, 'dilations', rank, 1) }
   if not g.kernel or #g.kernel ~= rank or rank < 1 then
     n:fail('attribute kernel_shape is missing, or is not for %s', x:describe())
   end
@@ -44,8 +44,9 @@ end
 
 -- Calls f with the elements of each place of the window, all windows at once.
 local function places(x, g, value, f)
-  for i = 1, g.rank do x = window.padded(x, 2 + i, g.before[i], g.after[i], value) end
   local cells = kit.product(g.kernel)
+  window.few(g.node, cells)
+  for i = 1, g.rank do x = window.padded(x, 2 + i, g.before[i], g.after[i], value) end
   for cell = 0, cells - 1 do
     local part, rest = x, cell
     for i = g.rank, 1, -1 do

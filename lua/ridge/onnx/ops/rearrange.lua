@@ -6,6 +6,14 @@ local kit = require 'ridge.onnx.ops.kit'
 
 local M = {}
 
+-- An axis of a list as ridge counts it; met: those before it in the list.
+local function own_axis(n, axis, rank, met)
+  local at = kit.axis(n, axis, rank)
+  if met[at] then n:fail('axis %d is named twice', axis) end
+  met[at] = true
+  return at
+end
+
 function M.Concat(n, ...)
   local list = {}
   for i = 1, select('#', ...) do list[i] = (select(i, ...)) end
@@ -24,6 +32,9 @@ M.Split = { reads = { 2 }, run = function(n, x, given)
     local each = math.ceil(size / parts)
     lengths = {}
     for i = 1, parts do lengths[i] = math.max(0, math.min(each, size - (i - 1) * each)) end
+  end
+  if #lengths > #n.outputs then
+    n:fail('it has %d outputs, and makes %d', #n.outputs, #lengths)
   end
   local list, at = {}, 1
   for i, length in ipairs(lengths) do
@@ -53,8 +64,9 @@ M.Slice = { reads = { 2, 3, 4, 5 }, run = function(n, x, starts, ends, axes, ste
   kit.listed(n, 'ends', ends, many)
   if axes then kit.listed(n, 'axes', axes, many) end
   if steps then kit.listed(n, 'steps', steps, many) end
+  local met = {}
   for i = 1, #starts do
-    local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
+    local axis = own_axis(n, axes and axes[i] or i - 1, x.ndim, met)
     local step = steps and steps[i] or 1
     if step == 0 then n:fail 'a step is 0' end
     local first, length = window(starts[i], ends[i], step, x.shape[axis])
@@ -76,30 +88,7 @@ local function block(x, axis, size, value)
   return value:reshape {}:to(x.dtype):expand(shape)
 end
 
--- Positions of the padded axis in x, by a mode.
-local SOURCE = {
-  edge = function(i, size) return math.min(math.max(i, 0), size - 1) end,
-  wrap = function(i, size) return i % size end,
-  reflect = function(i, size)
-    if size == 1 then return 0 end
-    i = i % (2 * size - 2)
-    return i < size and i or 2 * size - 2 - i
-  end,
-}
-
--- Pieces of x for the positions in a list: runs that go up one by one are one piece.
-local function gathered(x, axis, places)
-  local pieces, i = {}, 1
-  while i <= #places do
-    local first, last = i, i
-    while places[last + 1] == places[last] + 1 do last = last + 1 end
-    pieces[#pieces + 1] = x:narrow(axis, places[first] + 1, last - first + 1)
-    i = last + 1
-  end
-  return #pieces == 1 and pieces[1] or ridge.concat(pieces, axis)
-end
-
-local MOST = 2 ^ 24 -- elements that are copied from others
+local FROM_X = { edge = true, wrap = true, reflect = true } -- modes by which x goes on
 
 --- Pad one axis; a negative amount takes away.
 ---@param n table node
@@ -123,31 +112,31 @@ local function padded(n, x, axis, before, after, mode, value)
     if after > 0 then list[#list + 1] = block(x, axis, after, value) end
     return ridge.concat(list, axis)
   end
-  local size, places = x.shape[axis], {}
-  if not SOURCE[mode] or size == 0 or before + after > MOST then
+  if not FROM_X[mode] or x.shape[axis] == 0 then
     n:fail("%d elements around %s by mode '%s' cannot be had", before + after, x:describe(), mode)
   end
-  for i = -before, size + after - 1 do places[#places + 1] = SOURCE[mode](i, size) end
-  return gathered(x, axis, places)
+  local amounts = {}
+  for i = axis, x.ndim do amounts[#amounts + 1] = i == axis and { before, after } or 0 end
+  return x:pad(amounts, { mode = mode })
 end
 
 M.Pad = { reads = { 2, 4 }, run = function(n, x, pads, value, axes)
   local mode = n:string('mode', 'constant')
   if n.opset < 11 then pads, value = n:ints 'pads', n:float('value', 0) end
-  local half = axes and #axes or x.ndim
+  local half, met = axes and #axes or x.ndim, {}
   kit.listed(n, 'pads', pads, 2 * half)
   for i = 1, half do
-    local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
+    local axis = own_axis(n, axes and axes[i] or i - 1, x.ndim, met)
     x = padded(n, x, axis, pads[i], pads[i + half], mode, value or 0)
   end
   return x
 end }
 
 M.CenterCropPad = { reads = { 2 }, run = function(n, x, shape)
-  local axes = n:ints 'axes'
+  local axes, met = n:ints 'axes', {}
   kit.listed(n, 'shape', shape, axes and #axes or x.ndim)
   for i, size in ipairs(shape) do
-    local axis = kit.axis(n, axes and axes[i] or i - 1, x.ndim)
+    local axis = own_axis(n, axes and axes[i] or i - 1, x.ndim, met)
     local more = size - x.shape[axis]
     local before = more < 0 and -math.floor(-more / 2) or math.floor(more / 2)
     x = padded(n, x, axis, before, more - before, 'constant', 0)
@@ -157,19 +146,21 @@ end }
 
 -- -- Copies -------------------------------------------------------------------------------------
 
-M.Tile = { reads = { 2 }, run = function(_, x, repeats)
-  local apart, whole, out = {}, {}, {}
+M.Tile = { reads = { 2 }, run = function(n, x, repeats)
+  local apart, whole, out, shape = {}, {}, {}, x.shape
+  kit.listed(n, 'repeats', repeats, x.ndim)
   for i, times in ipairs(repeats) do
-    local size = x.shape[i]
+    local size = shape[i]
     apart[2 * i - 1], apart[2 * i] = 1, size
     whole[2 * i - 1], whole[2 * i] = times, size
     out[i] = size * times
   end
   if 2 * x.ndim <= 8 then return x:reshape(apart):expand(whole):reshape(out) end
-  for i, times in ipairs(repeats) do
-    local list = {}
-    for k = 1, times do list[k] = x end
-    x = times > 0 and ridge.concat(list, i) or x:narrow(i, 1, 0)
+  for i, times in ipairs(repeats) do -- one axis after the other
+    local before, after = kit.product(shape, 1, i - 1), kit.product(shape, i)
+    if times ~= 1 then x = x:reshape(before, 1, after):expand(before, times, after) end
+    shape[i] = out[i]
+    x = x:reshape(shape)
   end
   return x
 end }

@@ -3,6 +3,7 @@
 
 local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
+local window = require 'ridge.onnx.ops.window'
 
 local M = {}
 
@@ -158,6 +159,7 @@ function M.DeformConv(n, x, w, offset, bias, mask)
   local b, c, kh, kw = x.shape[1], x.shape[2], w.shape[3], w.shape[4]
   local oh, ow = offset.shape[3], offset.shape[4]
   local cells, length = kh * kw, oh * ow
+  window.few(n, cells)
   -- each part of the channels has offsets of its own: parts are taken for images
   local images = x:reshape(b * parts, c / parts, x.shape[3], x.shape[4])
   local moves = offset:reshape(b * parts, cells, 2, oh, ow)

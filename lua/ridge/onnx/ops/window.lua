@@ -6,6 +6,17 @@ local kit = require 'ridge.onnx.ops.kit'
 
 local M = {}
 
+local MOST = 2 ^ 16 -- places of a window, where each is a call or more of its own
+
+--- Raise where a window that is computed place by place has too many of them.
+---@param n table node
+---@param cells number places of the window
+function M.few(n, cells)
+  if not (cells <= MOST) then
+    n:fail('a window of %.0f elements; at most %d are computed', cells, MOST)
+  end
+end
+
 --- One number for each axis of the window.
 ---@param n table node
 ---@param name string
