@@ -4,6 +4,7 @@
 --- calls it (its upvalue, or the field of one), else by its class: "linear.weight",
 --- "linear_2.weight".
 
+local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local mode = require 'ridge.tensor.mode'
 
@@ -136,9 +137,24 @@ local function is_free(taken, list, prefix)
   return true
 end
 
+local function id_of(place) return tonumber(ffi.cast('intptr_t', place.tensor._t)) end
+
+-- Where the search for a free number begins: all before it are taken for a list of these names,
+-- unless one of its tensors has a name already.
+local function first_of(tried, list, word)
+  local names = {}
+  for i, place in ipairs(list) do
+    if tried[id_of(place)] then return 1, nil end
+    names[i] = place.name
+  end
+  local key = word .. ' ' .. table.concat(names, ' ')
+  return tried[key] or 1, key
+end
+
 -- Give a list's places their names behind a prefix; what one module calls the same is numbered.
-local function take(taken, list, prefix)
+local function take(taken, tried, list, prefix)
   for _, place in ipairs(list) do
+    tried[id_of(place)] = true
     local name, n = prefix .. place.name, 1
     while taken[name] and not is_same(taken[name], place) do
       n = n + 1
@@ -148,13 +164,15 @@ local function take(taken, list, prefix)
   end
 end
 
-local function qualify(taken, list, word)
-  local prefix, n = word .. '.', 1
-  while not is_free(taken, list, prefix) do
+local function qualify(taken, tried, list, word)
+  local n, key = first_of(tried, list, word)
+  local prefix
+  repeat
+    prefix = n == 1 and word .. '.' or ('%s_%d.'):format(word, n)
     n = n + 1
-    prefix = ('%s_%d.'):format(word, n)
-  end
-  take(taken, list, prefix)
+  until is_free(taken, list, prefix)
+  if key then tried[key] = n end
+  take(taken, tried, list, prefix)
 end
 
 --- Places of the parameters of what was called (mode.places), each tensor under a name that no
@@ -168,12 +186,12 @@ function M.places(modules, f, ...)
   for i, root in ipairs(roots) do lists[i] = mode.places(root, {}, seen) end
   local clashes, twice = clashes_of(lists)
   if next(clashes) or twice then
-    local names, taken = names_in(f, ...), {}
+    local names, taken, tried = names_in(f, ...), {}, {}
     for i, list in ipairs(lists) do
-      if not clashes[i] then take(taken, list, '') end
+      if not clashes[i] then take(taken, tried, list, '') end
     end
     for i, list in ipairs(lists) do
-      if clashes[i] then qualify(taken, list, names[roots[i]] or word_of(roots[i])) end
+      if clashes[i] then qualify(taken, tried, list, names[roots[i]] or word_of(roots[i])) end
     end
   end
   local all = lists[1] or {}

@@ -49,15 +49,90 @@ state.each_has(function(calls) -- each coroutine is in calls of its own
   return before
 end)
 
--- The name of a module below another one: "3.mlp"; nil where it is none of its parts.
+-- Where parts stand in the list of a module, by module; and the ways (below) to what is further
+-- below, by module. What is found once is not searched for again: a search for each part at its
+-- first call would take as long as the square of how many there are. The keys are weak and the
+-- values know no module, so that none is held; whoever looks makes sure that it is still true.
+local places, ways = setmetatable({}, { __mode = 'k' }), setmetatable({}, { __mode = 'k' })
+
+local NONE = {}
+
+local function weak(by_module, module)
+  local list = setmetatable({}, { __mode = 'k' })
+  by_module[module] = list
+  return list
+end
+
+-- The number of a module among the parts of another one; nil where it is none.
+local function place_of(parent, module)
+  local children, list = parent.children or NONE, places[parent]
+  local at = list and list[module]
+  local child = at and children[at]
+  if child and child.module == module then return at end
+  for i = 1, #children do
+    if children[i].module == module then
+      list = weak(places, parent)
+      for k = #children, 1, -1 do list[children[k].module] = k end
+      return i
+    end
+  end
+end
+
+local function is_below(parent, module)
+  local children = parent.children or NONE
+  for i = 1, #children do
+    if children[i].module == module then return true end
+  end
+  for i = 1, #children do
+    if is_below(children[i].module, module) then return true end
+  end
+  return false
+end
+
+-- A way is the numbers and names of parts that lead to a module. Of several, one to a part of the
+-- module itself comes before others, then one through a part that stands before others.
+local function add_ways(list, module, way, met)
+  if met[module] then return end
+  met[module] = true
+  local children = module.children or NONE
+  local function own(i)
+    local longer = { names = { unpack(way.names) }, unpack(way) }
+    longer[#longer + 1], longer.names[#way + 1] = i, children[i].name
+    return longer
+  end
+  for i = 1, #children do
+    local part = children[i].module
+    list[part] = list[part] or own(i)
+  end
+  for i = 1, #children do
+    local part = children[i].module
+    if not met[part] and #(part.children or NONE) > 0 then add_ways(list, part, own(i), met) end
+  end
+end
+
+-- Does a way still lead from a module to another one?
+local function leads(parent, way, module)
+  local at = parent
+  for k = 1, #way do
+    local child = (at.children or NONE)[way[k]]
+    if not child or child.name ~= way.names[k] then return false end
+    at = child.module
+  end
+  return at == module
+end
+
+-- The name of a module below another one, "3.mlp", and its number where it is a part of that one;
+-- nil where it is not below.
 local function name_below(parent, module)
-  for _, child in ipairs(parent.children or {}) do
-    if child.module == module then return child.name end
+  local at = place_of(parent, module)
+  if at then return parent.children[at].name, at end
+  local way = ways[parent] and ways[parent][module]
+  if not (way and leads(parent, way, module)) then
+    if not is_below(parent, module) then return nil end
+    add_ways(weak(ways, parent), parent, { names = {} }, {})
+    way = ways[parent][module]
   end
-  for _, child in ipairs(parent.children or {}) do
-    local name = name_below(child.module, module)
-    if name then return child.name .. '.' .. name end
-  end
+  return table.concat(way.names, '.')
 end
 
 -- What was found of a module last: where it stands in the one above, whose path that has, and its
@@ -86,15 +161,10 @@ local function find(module, above)
     return found
   end
   local prefix = above.found.prefix
-  local found = { at = 0, above = prefix, path = prefix .. (name_below(above.module, module)
-    or class) }
+  local name, at = name_below(above.module, module)
+  local found = { at = at or 0, name = at and name, above = prefix,
+    path = prefix .. (name or class) }
   found.prefix, found.text = found.path .. '.', C.rg_range_name(found.path)
-  for i, child in ipairs(above.module.children or {}) do
-    if child.module == module then
-      found.at, found.name = i, child.name
-      break
-    end
-  end
   known[module] = found.at > 0 and found or nil
   return found
 end

@@ -192,4 +192,80 @@ describe('parameters in a graph', function()
     table.sort(list)
     assert.equal('a.bias.grad a.weight.grad b.bias.grad b.weight.grad', table.concat(list, ' '))
   end)
+
+  it('are numbered past what is taken, tied ones as they are', function()
+    local first, second, third = linear(), linear(), linear()
+    local plain = nn.Linear(3, 3, { bias = false })
+    local function through(list) -- no upvalue of the function holds one
+      local call = setmetatable({}, { __call = function(_, v)
+        for _, module in ipairs(list) do v = module(v) end
+        return v
+      end })
+      return ridge.graph(function(v) return call(v) end, x)
+    end
+    assert.equal('input linear.weight linear.bias linear_2.weight linear_2.bias linear_3.weight '
+      .. 'linear_4.weight linear_4.bias', names(through { first, second, plain, third, first }))
+    local other = linear()
+    other.weight, other.bias = first.weight, first.bias -- another module, no other tensors
+    assert.equal('input linear.weight linear.bias linear_2.weight linear_2.bias linear_3.weight '
+      .. 'linear_3.bias', names(through { first, second, other, third }))
+  end)
+end)
+
+-- Lines of Lua that a recording goes through.
+local function lines_of(f)
+  local count = 0
+  local before = ridge.graph.lines(false)
+  local hook, mask, every = debug.gethook()
+  local compiles = jit.status()
+  jit.off()
+  jit.flush()
+  debug.sethook(function() count = count + 1 end, 'l')
+  local ok, err = pcall(ridge.graph, f, ridge.ones(1, 2))
+  debug.sethook(hook, mask, every)
+  if compiles then jit.on() end
+  ridge.graph.lines(before)
+  assert.is_true(ok, tostring(err))
+  return count
+end
+
+describe('recording many modules', function()
+  local function many(n)
+    local list = {}
+    for i = 1, n do list[i] = nn.Linear(2, 2) end
+    return list
+  end
+  local function in_row(list)
+    return function(v)
+      for _, module in ipairs(list) do v = module(v) end
+      return v
+    end
+  end
+  local Lists = nn.class 'Lists' -- it calls the parts of its parts
+  function Lists:init(n)
+    self.a = self:child('a', nn.Sequential(unpack(many(n / 2))))
+    self.b = self:child('b', nn.Sequential(unpack(many(n / 2))))
+  end
+  function Lists:forward(v)
+    for _, part in ipairs { self.a, self.b } do
+      for i = 1, #part do v = part[i](v) end
+    end
+    return v
+  end
+  local kinds = {
+    ['in a Sequential'] = function(n) return nn.Sequential(unpack(many(n))) end,
+    ['below lists of them'] = function(n) return Lists(n) end,
+    ['that nothing names'] = function(n)
+      local list = many(n)
+      local hidden = setmetatable({}, { __call = function() return list end })
+      return function(v) return in_row(hidden())(v) end
+    end,
+  }
+  for kind, make in pairs(kinds) do
+    it('takes as long as they are many, not the square of that: ' .. kind, function()
+      lines_of(make(2)) -- what is loaded once
+      local few, more = lines_of(make(50)), lines_of(make(200))
+      assert.is_true(more < 5 * few, ('%d lines for 50, %d for 200'):format(few, more))
+    end)
+  end
 end)

@@ -69,6 +69,33 @@ describe('a path', function()
     assert.is_false(ranges.is_outermost())
   end)
 
+  it('goes to where a part stands now, and by the shortest way', function()
+    local Lending = nn.class 'Lending'
+    function Lending:init()
+      self.list = self:child('list', nn.Sequential(nn.ReLU(), nn.Tanh()))
+      self.more = self:child('more', nn.Sequential(nn.Sequential(nn.Sigmoid())))
+    end
+    function Lending:forward(v)
+      for i = 1, #self.list do v = self.list[i](v) end
+      return self.more[1][1](v)
+    end
+    local net = Lending()
+    local function run() return paths(function() net(x) end) end
+    assert.same({ ['list.1'] = 1, ['list.2'] = 1, ['more.1.1'] = 1 }, (run()))
+    local tanh = net.list[2]
+    net.list[2], net.list[1] = net.list[1], tanh -- each where the other was
+    net.list:add(nn.ReLU())
+    assert.same({ ['list.1'] = 1, ['list.2'] = 1, ['list.3'] = 1, ['more.1.1'] = 1 }, (run()))
+    local p = ridge.profile(function() net(x) end, { lines = false })
+    for _, each in ipairs(p.calls) do
+      if each.module == 'list.1' then assert.equal('tanh', each.op) end
+    end
+    net:child('own', net.more[1][1]) -- a part of the net itself from here on
+    assert.same({ ['list.1'] = 1, ['list.2'] = 1, ['list.3'] = 1, own = 1 }, (run()))
+    net.more[1][1] = nn.Tanh()
+    assert.same({ ['list.1'] = 1, ['list.2'] = 1, ['list.3'] = 1, ['more.1.1'] = 1 }, (run()))
+  end)
+
   it('of what is no part is that of where it is called, by its class', function()
     local Borrowing = nn.class 'Borrowing'
     function Borrowing:init() end -- luacheck: no self
