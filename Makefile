@@ -199,6 +199,17 @@ install: all         ## put it below PREFIX (/usr/local), as DESTDIR/PREFIX wher
 uninstall:           ## remove what install put there
 	@scripts/install --remove
 
+# what LuaRocks calls: scripts/ridge-dev-1.rockspec
+.PHONY: install-rock
+install-rock: all
+	@cp $(BUILD)/ridge.so "$${ROCK_LIB:?LuaRocks says where}/"
+	@cp $(BUILD)/ridge "$${ROCK_BIN:?LuaRocks says where}/"
+.PHONY: deb check-deb
+deb: all             ## make the Debian packages ridge and ridge-doc, in build/deb
+	@scripts/deb $(BUILD)
+check-deb: deb       ## lintian; install, use, upgrade, remove them in an empty Debian (root)
+	@scripts/debian/check.sh $(BUILD)/deb
+
 .PHONY: clean help
 clean:               ## remove what was built
 	rm -rf $(BUILD) ridge

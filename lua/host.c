@@ -130,6 +130,7 @@ static int run(lua_State *L)
   rg_host_editor(L);
   rg_host_settings(L);
   rg_host_sample(L);
+  rg_host_thread(L);
   lua_pushcfunction(L, host_ended);
   lua_setfield(L, -2, "ended");
   lua_pushcfunction(L, host_lost);

@@ -3,9 +3,9 @@
 ** What the C files of the host share.  They build one Lua table, package.loaded["ridge.host"], each
 ** file its own part of it: embed.c the sources, terminal.c what the terminal is, interrupt.c
 ** Ctrl-C, editor.c the line editor, settings.c the flags of the command line, sample.c where Lua
-** is.  The last four exist in the program only; embed.c and terminal.c are also linked into
-** ridge.so, the module that plain luajit loads.  worker.c has nothing to do with this table and is
-** part of the library.
+** is, thread.c threads with a state of their own.  The last five exist in the program only; embed.c
+** and terminal.c are also linked into ridge.so, the module that plain luajit loads.  worker.c has
+** nothing to do with this table and is part of the library.
 */
 #ifndef RIDGE_HOST_H
 #define RIDGE_HOST_H
@@ -40,6 +40,7 @@ void rg_host_interrupt(lua_State *L);
 void rg_host_editor(lua_State *L);
 void rg_host_settings(lua_State *L);
 void rg_host_sample(lua_State *L);
+void rg_host_thread(lua_State *L);
 
 /* Start LuaJIT's profiler, by lines, without its timer: who calls sends SIGPROF, to this thread. */
 void rg_host_profile(lua_State *L, luaJIT_profile_callback callback);

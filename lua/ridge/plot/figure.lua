@@ -63,6 +63,8 @@ function Figure:text()
   return table.concat(self.caption, ' ')
 end
 
+Figure.__png = function(self) return self:png() end
+
 Figure.__tostring = function(self)
   return ("figure '%s', %d x %d: %s\n:show() draws it here, :save 'x.png' writes it"):format(
     self.title or self.kind, self.natural[1], self.natural[2], self.finding or self:text())
@@ -136,11 +138,16 @@ function Figure:render(opt)
   return c
 end
 
---- Show the figure in the terminal.
+--- Show the figure in the terminal, or in the notebook.
 -- >> sw:plot('map', { x = 'batch', y = 'width' }):show()
 ---@return table figure itself
 function Figure:show()
   local host = package.loaded['ridge.host']
+  local display = host and host.settings.display
+  if display then
+    display(self)
+    return self
+  end
   io.stdout:write(require('ridge.plot.terminal').show(self, {
     is_terminal = host ~= nil and host.is_terminal(1),
     columns = host and host.columns and host.columns() or 80 }))

@@ -6,11 +6,10 @@
 
 local colour = require 'ridge.show.colour'
 local complete = require 'ridge.repl.complete'
-local help = require 'ridge.repl.help'
 local history = require 'ridge.repl.history'
 local host = require 'ridge.host'
+local question = require 'ridge.repl.question'
 local session = require 'ridge.repl.session'
-local source = require 'ridge.repl.source'
 local summary = require 'ridge.show.summary'
 local unfinished = require 'ridge.repl.unfinished'
 
@@ -41,24 +40,6 @@ local function show_cost(write, seconds, bytes)
   write((' '):rep(pad) .. colour.paint('dim', text) .. '\n')
 end
 
---- `?name` and `name?`: help on a name; `??name`: its source. nil if the line is no question.
-local function answer(text, env)
-  local topic = text:match '^%s*%?%?+%s*(.-)%s*$'
-  if topic and topic ~= '' then return source.lookup(topic, env) end
-  topic = text:match '^%s*%?+(.*)$' or text:match '^%s*([%a_][%w_.:]*)%s*%?%s*$'
-    or text:match '^%s*(%%%w+)%s*%?%s*$'
-  if topic then return help.lookup(topic, env) end
-  return nil
-end
-
-local WORDS = { help = true, exit = true, quit = true }
-
--- A word that other prompts know, typed alone: help, exit, quit; nil where it is a variable here.
-local function word_of(text, env)
-  local name = text:match '^%s*(%l+)%s*%(?%s*%)?%s*;?%s*$'
-  return WORDS[name] and rawget(env, name) == nil and rawget(_G, name) == nil and name or nil
-end
-
 ---@class ridge.repl.LoopOptions
 ---@field terminal boolean input and output are a terminal
 ---@field quiet? boolean no banner
@@ -76,14 +57,14 @@ function Loop:enter(line)
     text = self.pending:add(line)
     if not text then return end
   else
-    local word = word_of(text, self.session.env)
+    local word = question.word(text, self.session.env)
     if word == 'help' then
       text = '?'
     elseif word then
       self:remember(text)
       return true
     end
-    local found, reason = answer(text, self.session.env)
+    local found, reason = question.answer(text, self.session.env)
     if found or reason then
       self:remember(text)
       self.write((found or reason) .. '\n')

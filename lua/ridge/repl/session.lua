@@ -27,6 +27,9 @@ local REMEMBERED = 200   -- typed texts kept for showing their lines in errors
 ---@field call? function runs a function as host.call does; xpcall without Ctrl-C if not given
 ---@field bare? boolean strings are shown as they are, not quoted
 ---@field name? string names the chunks in messages, '[n]' if not given
+---@field shown? fun(n: integer, values: any[]) shows values, instead of their texts
+---@field failed? fun(failure: ridge.repl.Report|nil) takes what went wrong, nil: a press of Ctrl-C,
+---  instead of its text
 
 local function plain_call(_, f, handler, ...)
   return xpcall(f, handler, ...)
@@ -42,6 +45,7 @@ function M.new(opts)
     write = opts.write, complain = opts.complain,
     call = opts.call or (host and host.call) or plain_call,
     bare = opts.bare, name = opts.name, kind = opts.name and 'once' or 'session',
+    shown = opts.shown, on_failure = opts.failed,
     typed = {},
   }, Session)
 end
@@ -82,7 +86,9 @@ end
 ---@param text string what was typed: a `;` behind it keeps quiet
 function Session:show(n, values, text)
   if n == 0 then return end
-  if not parse.silent(text) then
+  if not parse.silent(text) and self.shown then
+    self.shown(n, values)
+  elseif not parse.silent(text) then
     for i = 1, n do
       self.write(inspect.value(values[i], { width = summary.columns(), bare = self.bare }) .. '\n')
     end
@@ -102,7 +108,11 @@ function Session:guarded(f, text)
   state.unwind(mark) -- what was cut off and what waits in a coroutine leaves nothing on
   if ok then return 'done' end
   if interrupted then
-    self:say(colour.paint('error', 'interrupted'))
+    if self.on_failure then
+      self.on_failure(nil)
+    else
+      self:say(colour.paint('error', 'interrupted'))
+    end
     return 'interrupted'
   end
   self:fail(failure, text)
@@ -165,7 +175,11 @@ function Session:fail(failure, text)
   failure.message = failure.message .. missing.hint(failure.message, frame and frame.text, self.env)
   local short = not self.name and not text:find('\n', 1, true)
     and #failure.frames == 1 and failure.frames[1].place:find '^%[%d+%]:1$' ~= nil
-  self:say(report.text(failure, { one_line = short }))
+  if self.on_failure then
+    self.on_failure(failure)
+  else
+    self:say(report.text(failure, { one_line = short }))
+  end
   self.failed = failure
 end
 

@@ -71,6 +71,7 @@ local function plot(session, request)
   local n, values = session:values(request.parsed)
   if n == 0 then blame.raise '%plot: an expression is expected' end
   if type(values[1]) == 'table' and type(values[1].draw) == 'function' and values[1].kind then
+    if session.shown then return session.shown(1, values) end
     session.write(require('ridge.plot.terminal').show(values[1], { columns = summary.columns(),
       is_terminal = colour.enabled }))
     return
