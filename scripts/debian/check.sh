@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# check.sh: what is in a folder of packages, judged by lintian, and in an empty Debian put in over an
-# older one, used and taken away: afterwards each file is there that was there before, and no other.
-# Then the same by piuparts.  `make check-deb`.
+# check.sh: what is in a folder of packages, judged by lintian, and in an empty Debian put in over
+# an older one, used and taken away: afterwards each file is there that was there before, and no
+# other.  Then the same by piuparts.  `make check-deb`.
 #
 #   scripts/debian/check.sh FOLDER      FRESH_BASE, FRESH_WORK: see scripts/fresh-debian
 #
@@ -11,7 +11,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=$(cd "$1" && pwd)
-base=${FRESH_BASE:-/tmp/fresh-base} work=${FRESH_WORK:-/tmp/fresh-deb} suite=bookworm stdin=/dev/null
+base=${FRESH_BASE:-/tmp/fresh-base} work=${FRESH_WORK:-/tmp/fresh-deb}
+suite=bookworm stdin=/dev/null
 . scripts/empty-debian.sh
 for tool in lintian piuparts; do
   command -v $tool >/dev/null || { say "$tool is not installed" >&2; exit 1; }
@@ -39,8 +40,11 @@ rm -rf "$old"
 cat >"$work/root/life.sh" <<'END'
 set -e
 quiet() { "$@" >/root/log 2>&1 || { tail -n 20 /root/log; exit 1; }; }
+# /run is empty after a start; /var/cache may go at any time, and fontconfig fills it when a program
+# draws for the first time.
 everything() {
-  find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /root/packages \) -prune -o \
+  find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /root/packages -o -path /run \
+    -o -path /var/cache \) -prune -o \
     -printf '%y %m %u:%g %p %l\n' | sort
 }
 cd /root/packages
@@ -62,21 +66,17 @@ test "$(ridge -e '(ridge.ones(2, 3):matmul(ridge.ones(3, 2)))[1][1]:item()')" = 
 test "$(luajit -e "print((require 'ridge'.arange(1, 3):sum():item()))")" = 6
 ridge run analyze --help >/dev/null
 ridge /usr/share/doc/ridge/recipes/analyze.lua --help >/dev/null
-cat >widths.lua <<'LUA'
-local ridge = require 'ridge'
-ridge.sweep 'widths' {
-  space = { width = { 4, 8 } },
-  setup = function(p) return { x = ridge.ones(p.width) } end,
-  measure = function(_, c, m) m:time('sum', function() return c.x:sum() end) end,
-}:run()
-LUA
-ridge widths.lua >/dev/null
-ridge plot slices widths -x width -y sum -o /tmp/home/w.png >/dev/null
+ridge -e "require('ridge.store').open('/tmp/home/r.db', 'write'):close()"
+test -s /tmp/home/r.db
+draws='ridge.memory.timeline(function() return ridge.ones(9):sum() end):plot()'
+ridge -e "$draws:save '/tmp/home/w.png'" >/dev/null
 test -s /tmp/home/w.png
 bash -n /usr/share/bash-completion/completions/ridge
 zcat /usr/share/man/man1/ridge.1.gz | grep -q '^.SH COMMANDS'
 cd /
-rm -rf /tmp/home /tmp/widths.lua /tmp/results
+ridge kernel --install --prefix /tmp/home >/dev/null
+grep -q '"/usr/lib/ridge/ridge","kernel"' /tmp/home/share/jupyter/kernels/ridge/kernel.json
+rm -rf /tmp/home
 quiet dpkg --purge ridge ridge-doc
 everything >/root/after
 diff /root/before /root/after && echo "$(wc -l </root/after) files, links and folders, as before"

@@ -7,6 +7,7 @@ local stored = require 'ridge.cli.stored'
 local M = {}
 
 M.summary = 'a kernel for Jupyter: ridge kernel --install'
+M.guards = true -- Ctrl-C ends a cell, nothing else
 M.usage = 'ridge kernel --install | --remove | FILE'
 
 local SPEC = {

@@ -233,8 +233,13 @@ local function run_target(plan)
   end
   local module = not target:find '[/.]' and commands.find(target)
   if module then
-    local ok, result, interrupted = host.call('once', module.main,
-      require('ridge.repl.report').catch, plan.args)
+    local catch = require('ridge.repl.report').catch
+    local ok, result, interrupted
+    if module.guards then -- what it runs is guarded there, each by itself
+      ok, result = xpcall(module.main, catch, plan.args)
+    else
+      ok, result, interrupted = host.call('once', module.main, catch, plan.args)
+    end
     if ok then return result or 0 end
     if interrupted then return 130 end
     if result.code and not result.frames[1] then -- a mistake in what was typed: no line is to blame

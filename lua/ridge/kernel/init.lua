@@ -100,10 +100,11 @@ end
 
 --- Wait until what was published is on its way: the thread may be behind, and would take what is
 --- printed now for older than that.
-function Kernel:settle()
+---@param all? boolean requests that have come until now are in `waiting` afterwards
+function Kernel:settle(all)
   self.settled = self.settled + 1
   local mark = tostring(self.settled)
-  self.pair:send { wire.pack { 'settle', mark } }
+  self.pair:send { wire.pack { 'settle', mark, all and 'all' or '' } }
   while true do
     local parts = self:hear(-1)
     if parts and parts[1] ~= 'settled' then
@@ -112,6 +113,12 @@ function Kernel:settle()
       return
     end
   end
+end
+
+--- Cells that were sent before this one failed are not run.
+function Kernel:abort()
+  self:settle(true)
+  for _, parts in ipairs(self.waiting) do parts.aborted = true end
 end
 
 -- A line of whoever sits before the notebook. Requests that come meanwhile wait.
@@ -142,7 +149,7 @@ local function request(self, parts)
   self.pair:send { wire.pack { 'parent', self.parent } }
   self:publish('status', { execution_state = 'busy' })
   local reply
-  if self.aborting and kind == 'execute_request' then
+  if parts.aborted and kind == 'execute_request' then
     reply = { status = 'aborted', execution_count = self.count, payload = canonical.list {},
       user_expressions = {} }
   else
@@ -264,15 +271,13 @@ function M.run(path)
   prepare(self)
   self:publish('status', { execution_state = 'starting' })
   while not self.ends do
-    local parts = table.remove(self.waiting, 1) or self:hear(self.aborting and 0 or -1)
+    local parts = table.remove(self.waiting, 1) or self:hear(-1)
     if parts then
       local ok, reason = pcall(request, self, parts)
       if not ok then
         io.stderr:write('ridge kernel: ', tostring(type(reason) == 'table' and reason.message
           or reason), '\n')
       end
-    else
-      self.aborting = false -- all that was sent before the error is answered
     end
   end
   finish(self)

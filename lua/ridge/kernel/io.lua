@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- The kernel's sockets, in a thread with a Lua state of its own, so that heartbeats, interrupts and
---- what is printed go on while Lua or the core computes.
+--- The kernel's sockets, in a thread with a Lua state of its own, so that heartbeats, interrupts
+--- and what is printed go on while Lua or the core computes.
 --
 -- The other state hears of requests, and says what to send, over a pair of sockets in the process,
 -- each message one text: a channel's name, then the parts.  What the process prints comes through
@@ -133,24 +133,28 @@ local function hand_on(self, channel, message)
     message.content, unpack(message.to) } }
 end
 
+-- Take one request; false where there is none.
 local function request(self, channel, socket)
   local frames = socket:receive()
-  if not frames then return end
+  if not frames then return false end
   local message, header = wire.read(frames, self.sign)
   if not message then
-    return log(self, ('a message of %s is dropped: %s'):format(channel, header))
+    log(self, ('a message of %s is dropped: %s'):format(channel, header))
+    return true
   end
   if header.msg_type == 'interrupt_request' then
     status(self, 'busy', message.header)
     interrupt(self)
     reply(self, socket, message, 'interrupt_reply', { status = 'ok' })
-    return status(self, 'idle', message.header)
+    status(self, 'idle', message.header)
+    return true
   end
   hand_on(self, channel, message)
   if header.msg_type == 'shutdown_request' then
     self.pressed = nil
     interrupt(self) -- what runs has to come to its end
   end
+  return true
 end
 
 -- -- What the other state says -----------------------------------------------------------------
@@ -160,11 +164,13 @@ local SAYS = {}
 -- Requests come from here on from another one: what is printed belongs to it.
 function SAYS.parent(self, parts)
   printed(self)
-  self.parent = parts[2]
+  self.parent, self.pressed = parts[2], nil
 end
 
 -- What was said before is published: what is printed from here on stands behind it.
+-- 'all': the requests that have come, too, are handed on.
 function SAYS.settle(self, parts)
+  while parts[3] == 'all' and request(self, 'shell', self.shell) do end
   self.pair:send { wire.pack { 'settled', parts[2] } }
 end
 

@@ -118,7 +118,7 @@ function M.execute_request(kernel, content)
   if not silent then kernel:publish('error', wrong) end
   wrong.status, wrong.execution_count = 'error', n
   wrong.user_expressions, wrong.payload = {}, list {}
-  kernel.aborting = content.stop_on_error ~= false
+  if content.stop_on_error ~= false then kernel:abort() end
   return wrong
 end
 
