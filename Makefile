@@ -30,6 +30,7 @@ CORE    := $(sort $(shell find core -name '*.c' -not -path 'core/cpu/simd/*') $(
 SIMD    := $(sort $(wildcard core/cpu/simd/*.c))
 HOST    := $(sort $(wildcard lua/*.c))
 LUA     := $(sort $(shell find lua/ridge recipes -name '*.lua' 2>/dev/null))
+PAGES   := $(sort $(shell find docs -name '*.md' 2>/dev/null))
 HEADERS := $(sort $(wildcard core/ridge.h core/ridge/*.h))
 UNIT    := $(if $(LTO),$(filter $(foreach d,base tensor op grad cpu,core/$(d)/%.c),$(CORE)))
 UNITOBJ := $(UNIT:%.c=$(BUILD)/obj/%.o)
@@ -109,8 +110,8 @@ $(BUILD)/libridge.so: $(OBJ) $(BUILD)/obj/lua/worker.o
 $(BUILD)/obj/lua/%.o: lua/%.c
 	@mkdir -p $(@D)
 	$(call show,cc $<)$(compile)
-$(BUILD)/embedded.c: scripts/embed.lua $(LUA) $(sort $(dir $(LUA)))
-	@luajit scripts/embed.lua lua recipes > $@
+$(BUILD)/embedded.c: scripts/embed.lua $(LUA) $(PAGES) $(sort $(dir $(LUA) $(PAGES)))
+	@luajit scripts/embed.lua lua recipes docs > $@
 $(BUILD)/obj/embedded.o: $(BUILD)/embedded.c
 	@$(call compile,-Wno-overlength-strings)
 $(BUILD)/ridge: $(OBJ) $(HOSTOBJ)

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Writes the Lua sources under the given folders as one C file, to standard output:
--- `luajit scripts/embed.lua lua recipes > build/embedded.c`.
+--- Writes the Lua sources and the pages under the given folders as one C file, to standard output:
+-- `luajit scripts/embed.lua lua recipes docs > build/embedded.c`.
 --
 -- Each file becomes an array of string literals, because C promises no more than 4095 characters in
 -- one; the loader reads them piece by piece (lua/embed.c). A file under lua/ is named as `require`
@@ -8,9 +8,10 @@
 
 local PIECE = 2000 -- bytes of source in one literal
 
---- The Lua files below a folder, sorted.
+--- The Lua and Markdown files below a folder, sorted; READMEs say where things are in a tree.
 local function find(folder)
-  local pipe = assert(io.popen(("find '%s' -name '*.lua' -type f"):format(folder)))
+  local pipe = assert(io.popen((
+    "find '%s' -type f '(' -name '*.lua' -o -name '*.md' ! -name README.md ')'"):format(folder)))
   local files = {}
   for path in pipe:lines() do files[#files + 1] = path end
   pipe:close()
@@ -28,7 +29,7 @@ local function literal(bytes)
 end
 
 local out = {
-  '/* Written by scripts/embed.lua: the Lua sources as text. */',
+  '/* Written by scripts/embed.lua: Lua sources and pages as text. */',
   '#include "../lua/host.h"',
   '',
 }

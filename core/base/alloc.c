@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** The caching allocator.  Fresh memory is the hidden cost of small machines (2.1 us a 4 KB page,
-** docs/design/decisions.md), so blocks go back to lists by size (and come from system.c).
+** docs/why/decisions.md), so blocks go back to lists by size (and come from system.c).
 **
 ** Size classes: multiples of 64 bytes up to 1 KB, then eight steps a doubling, so at most an eighth
 ** is wasted.  One lock guards everything; uncontended it costs less than a tensor's bookkeeping.

@@ -352,7 +352,7 @@ int64_t rg_arena_bytes(const rg_arena *arena);
 
 /*
 ** How many threads a kernel should use for so many elementary operations: one below about a
-** million, because waking the second core costs more than it brings (docs/design/decisions.md).
+** million, because waking the second core costs more than it brings (docs/why/decisions.md).
 */
 int32_t rg_threads_for(double operations);
 

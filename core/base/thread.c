@@ -13,7 +13,7 @@
 #include "base/base.h"
 
 /* Below this many operations one thread is faster: waking the second costs about as much as a
-** million of them (docs/design/decisions.md). */
+** million of them (docs/why/decisions.md). */
 static const double one_thread_below = 1e6;
 
 static _Atomic int32_t n_threads;

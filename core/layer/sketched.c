@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Sketching a weight: fixed signs and trainable sketches (docs/design/definitions.md 1.1), in the
+** Sketching a weight: fixed signs and trainable sketches (docs/why/definitions.md 1.1), in the
 ** three forms of the signs.
 */
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Sketched linear (Panther's SKLinear, docs/design/definitions.md 1.1): its three signatures, shape
+** Sketched linear (Panther's SKLinear, docs/why/definitions.md 1.1): its three signatures, shape
 ** rules and costs.  Over all terms at once it is two products,
 **
 **   z = x [S1|U2],   y = dropout(act(1/(2T) z [U1;S2] + bias)),

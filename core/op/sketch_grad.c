@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Gradients of sketched layers (docs/design/definitions.md 1.1).  With z = x [S1|U2], which is a
+** Gradients of sketched layers (docs/why/definitions.md 1.1).  With z = x [S1|U2], which is a
 ** hidden result, and v the incoming gradient behind dropout and activation, scaled by 1/(2T):
 **
 **   dS1 = x' (v U1')    dS2 = (x U2)' v    dx = (v U1') S1' + (v S2') U2'    dbias = sum 2T v

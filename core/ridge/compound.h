@@ -62,7 +62,7 @@ RG_API rg_status rg_batch_norm(const rg_tensor *x, const rg_tensor *weight, cons
 
 /*
 ** A sketched convolution (Panther's SKConv2d, github.com/FahdSeddik/panther;
-** docs/design/definitions.md 1.3): y = 1/(2T) U' conv2d(x, S) + b.
+** docs/why/definitions.md 1.3): y = 1/(2T) U' conv2d(x, S) + b.
 **
 ** x        [n x c x h x w], float
 ** s        [2TR x c x kh x kw], trained

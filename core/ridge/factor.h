@@ -36,7 +36,7 @@ enum { RG_SKETCH_PARTS = 4 };
 **
 ** Its effective weight (rg_sketch_weight) is an unbiased estimate of the weight with the relative
 ** error (Frobenius) sqrt(((n_out-1)/R + (n_in-1)/R) / (4T)): above 1 wherever the sketch stores
-** less than a square dense layer (docs/design/definitions.md 1.1).
+** less than a square dense layer (docs/why/definitions.md 1.1).
 **
 ** weight   [n_out x n_in], float
 ** num_terms

@@ -140,7 +140,7 @@ RG_API void rg_tensor_drop(rg_tensor *x);
 
 /*
 ** What Lua holds: a struct by value around the pointer, because arithmetic on a bare pointer would
-** be arithmetic on an address (docs/design/architecture.md).  A tensor may be in one handle of a
+** be arithmetic on an address (docs/why/architecture.md).  A tensor may be in one handle of a
 ** thread's Lua state.  In Lua its type is another one with the same fields (lua/ridge/ffi/ref.lua).
 */
 typedef struct rg_ref {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Scopes: the deterministic cure for memory that a garbage collector cannot see
-** (docs/design/architecture.md).  Each thread lists the tensors it creates inside a scope; when the
+** (docs/why/architecture.md).  Each thread lists the tensors it creates inside a scope; when the
 ** scope ends, those that only Lua handles still know lose their storage.
 **
 ** The list is ordered by depth, so what ends is always its tail.  Tensors released before their

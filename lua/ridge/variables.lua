@@ -42,6 +42,8 @@ local READ = {
   { 'KITTY_WINDOW_ID', 'the terminal, for pictures' },
   { 'TMUX', 'no pictures: it would swallow them' },
   { 'PATH', 'where ridge.measure.external looks for a program' },
+  { 'PAGER', 'what ridge docs is read through; less where it is not set' },
+  { 'LESS', 'the options of less, instead of those that ridge docs would take' },
   { 'VISUAL', 'the editor of %edit' },
   { 'EDITOR', 'the editor of %edit, where VISUAL is not set' },
   { 'HOME', HOME },

@@ -27,7 +27,7 @@ local LUA_ROWS = {
   { "capture" }, { "init" }, { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
   { "compile", "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },
   { "bench", "report", "repl", "train" }, { "advise", "kernel", "quant" }, { "prune" }, { "smaller" },
-  { "cli", "model_file" }, { "recipes" },
+  { "docs" }, { "cli", "model_file" }, { "recipes" },
 }
 local FAMILY = { budget = "base", device = "base", ring = "base", attention = "op", image = "op",
   loss = "op", norm = "op", collective = "op", step = "op", choice = "op", element = "op",

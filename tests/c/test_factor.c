@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Factored weights and the layers that take them against their definitions
-** (docs/design/definitions.md 1.1): the term-by-term formula, the law of the initial error, the
+** (docs/why/definitions.md 1.1): the term-by-term formula, the law of the initial error, the
 ** three forms of the signs, seeds, counts, the best low-rank factors.
 */
 #include "ridge.h"

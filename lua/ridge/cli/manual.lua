@@ -52,8 +52,11 @@ function M.page(version, date)
     lines[#lines + 1] = literal(command.about or command.summary)
     if command.name ~= 'help' then options_of(lines, command.options) end
   end
-  lines[#lines + 1] = '.SH EXIT STATUS\n0 done, 1 an error or wrong usage, 2 some points failed, '
-    .. '130 interrupted with everything saved. Commands that say more name it above.'
+  lines[#lines + 1] = '.SH EXIT STATUS'
+  for _, each in ipairs(require 'ridge.cli.statuses') do
+    lines[#lines + 1] = option_of { flag = tostring(each[1]), does = each[2] }
+  end
+  lines[#lines + 1] = '.PP\nCommands that say more name it above.'
   lines[#lines + 1] = '.SH ENVIRONMENT'
   for _, variable in ipairs(require('ridge.variables').all()) do
     lines[#lines + 1] = option_of { flag = variable.name, does = variable.does }

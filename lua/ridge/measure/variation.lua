@@ -11,7 +11,7 @@ local M = {}
 
 --- Before `ridge trust` has run: assumed, not measured here. Twice a standard deviation of the
 --- logarithm between processes: 0.12 where a cache or arithmetic is what is measured (ratios of two
---- calls on a shared guest showed 0.10 to 0.14 from process to process, docs/design/measurement.md,
+--- calls on a shared guest showed 0.10 to 0.14 from process to process, docs/why/measurement.md,
 --- section 4), 0.17 where memory is, or where nobody knows what a call costs: by 0.12 `quick` of
 --- streaming work on two threads held another run's median in 67 % of pairs, of work that allocates
 --- in 74 % (83 is perfect; results/kept/trust_quiet.txt).

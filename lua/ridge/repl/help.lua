@@ -227,6 +227,14 @@ function M.entry_of(f)
   return path and read_index().by_place[path .. ':' .. info.linedefined]
 end
 
+--- What the comment at the head of a module's file says.
+---@param name string 'ridge.nn'
+---@return string|nil text
+function M.about(name)
+  local module = read_index().modules[name]
+  return module and module.text
+end
+
 local function module_of_value(value)
   for name, loaded in pairs(package.loaded) do
     if rawequal(loaded, value) and read_index().modules[name] then

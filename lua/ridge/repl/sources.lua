@@ -12,9 +12,10 @@ local function tree()
   return debug.getinfo(1, 'S').source:match '^@(.*)/ridge/repl/sources%.lua$'
 end
 
-local function tree_files(root)
-  local quoted = "'" .. (root .. '/ridge'):gsub("'", "'\\''") .. "'"
-  local pipe = io.popen('find ' .. quoted .. " -name '*.lua' -type f")
+-- The files below root/folder whose names end so, from root on.
+local function tree_files(root, folder, ending)
+  local quoted = "'" .. (root .. '/' .. folder):gsub("'", "'\\''") .. "'"
+  local pipe = io.popen('find ' .. quoted .. " -name '*" .. ending .. "' -type f 2>/dev/null")
   local list = {}
   if not pipe then return list end
   for path in pipe:lines() do list[#list + 1] = path:sub(#root + 2) end
@@ -23,16 +24,46 @@ local function tree_files(root)
   return list
 end
 
+local function embedded(pattern)
+  local list = {}
+  for _, path in ipairs(host and host.files() or {}) do
+    if path:find(pattern) then list[#list + 1] = path end
+  end
+  return list
+end
+
+-- A file of a tree, or one that is embedded where there is no tree.
+local function read(file_path, path)
+  if not file_path then return host and host.source(path) end
+  local file = io.open(file_path, 'rb')
+  if not file then return nil end
+  local text = file:read '*a'
+  file:close()
+  return text
+end
+
 --- The paths of all sources, sorted: 'ridge/nn/linear.lua'.
 ---@return string[] paths
 function M.files()
   local root = tree()
-  if root then return tree_files(root) end
-  local list = {}
-  for _, path in ipairs(host and host.files() or {}) do
-    if path:find '^ridge/' then list[#list + 1] = path end
-  end
-  return list
+  if root then return tree_files(root, 'ridge', '.lua') end
+  return embedded '^ridge/'
+end
+
+--- The paths of the written pages of the documentation, sorted: 'docs/why/passes.md'.
+---@return string[] paths
+function M.documents()
+  local root = tree()
+  if root then return tree_files(root .. '/..', 'docs', '.md') end
+  return embedded '^docs/'
+end
+
+--- The text of such a page.
+---@param path string as `documents` gives it
+---@return string|nil text
+function M.document(path)
+  local root = tree()
+  return read(root and root .. '/../' .. path, path)
 end
 
 --- The text of a source, or nil if there is none of that path.
@@ -40,12 +71,7 @@ end
 ---@return string|nil text
 function M.text(path)
   local root = tree()
-  if not root then return host and host.source(path) end
-  local file = io.open(root .. '/' .. path, 'rb')
-  if not file then return nil end
-  local text = file:read '*a'
-  file:close()
-  return text
+  return read(root and root .. '/' .. path, path)
 end
 
 --- The path, as `files` gives it, of what debug.getinfo calls a source; nil if it is not ridge's.

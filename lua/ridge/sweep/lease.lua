@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- Leases: who may time on a machine now (docs/design/measurement.md, "Several workers, one
+--- Leases: who may time on a machine now (docs/why/measurement.md, "Several workers, one
 --- machine").
 --
 -- For each resource (the CPU, each GPU) there is one lock file for the whole machine, so that

@@ -21,7 +21,7 @@ local M = { range = values_of.range, geom = values_of.geom, between = values_of.
 -- Combinations beyond which a grid is a mistake of the recipe rather than a plan.
 local MOST = values_of.MOST
 
--- An anchor is measured again after this many points (docs/design/storage.md, section 2).
+-- An anchor is measured again after this many points (docs/why/storage.md, section 2).
 M.ANCHOR_EVERY = 20
 
 -- Values -------------------------------------------------------------------------------------
