@@ -123,9 +123,9 @@ function M.run(account, blocks, variables)
   file:write(script_of(blocks))
   file:close()
   local lua = os.getenv 'RIDGE_LUA'
-  local pipe = io.popen(('cd %s/work && env -i HOME=%s/home PATH=%s/bin:/usr/bin:/bin LANG=C.UTF-8 '
+  local pipe = io.popen(('cd %s/work/%s && env -i HOME=%s/home PATH=%s/bin:/usr/bin:/bin LANG=C.UTF-8 '
     .. 'TERM=dumb OMP_WAIT_POLICY=passive RIDGE_LOCKS=%s/locks %s %s bash %s'):format(quoted(folder),
-    quoted(folder), quoted(folder), quoted(folder), lua and 'RIDGE_LUA=' .. quoted(lua) or '',
+    account.inside or '.', quoted(folder), quoted(folder), quoted(folder), lua and 'RIDGE_LUA=' .. quoted(lua) or '',
     variables or '', quoted(path)))
   local text = pipe:read '*a'
   pipe:close()
@@ -143,6 +143,7 @@ end
 -- -- Comparing --------------------------------------------------------------------------------
 
 local function even(line)
+  line = line:gsub('\226\128\175', ' '):gsub('\194\160', ' ') -- between a number and its unit
   return (line:gsub('%s+', ' '):gsub('─+', '─'):gsub('^ ', ''):gsub(' $', ''))
 end
 
