@@ -118,6 +118,10 @@ local function publish(st, to, anonymous)
   local found = require('ridge.store.publish').write(st, to, anonymous)
   plain.print(('%s: %s, %s; each sweep is a view: %s\n'):format(to,
     plain.count(#found.sweeps, 'sweep'), plain.count(found.points, 'point'), few(found.sweeps)))
+  for _, other in ipairs(found.views) do
+    plain.print(('the view of the sweep %s is called %s: %s\n'):format(other.name,
+      other.view, 'a table or another sweep has that name, in some case'))
+  end
   local parts = { 'names of sweeps and parameters and their values, dates, commits, kernels' }
   if #found.processors > 0 then parts[#parts + 1] = 'processors: ' .. few(found.processors) end
   if #found.hosts > 0 then parts[#parts + 1] = 'host names: ' .. few(found.hosts) end

@@ -188,11 +188,17 @@ end
 -- -- The copy -------------------------------------------------------------------------------------
 
 local function make_views(db)
-  for _, sweep in ipairs(db:query '/* list sweeps */ SELECT id, name FROM sweep') do
-    -- of a file that was published before
-    db:exec('DROP VIEW IF EXISTS main.' .. quoted(sweep.name), 'drop view')
-    db:exec((schema.wide_view(db, sweep.id, sweep.name, true)), 'view of ' .. sweep.name)
+  local views, others = schema.view_names(db)
+  -- of a file that was published before
+  for _, row in ipairs(db:query [[/* views */ SELECT name FROM main.sqlite_schema
+      WHERE type = 'view' AND name <> 'result']]) do
+    db:exec('DROP VIEW main.' .. quoted(row.name), 'drop view')
   end
+  for _, sweep in ipairs(db:query '/* list sweeps */ SELECT id, name FROM main.sweep') do
+    db:exec((schema.wide_view(db, sweep.id, sweep.name, true, views[sweep.id])),
+      'view of ' .. sweep.name)
+  end
+  return others
 end
 
 --- Write a copy of an open database for others.
@@ -200,8 +206,9 @@ end
 ---@param to string path; a file that is there is not overwritten
 ---@param anonymous boolean|nil without host names, paths, recipes, command lines, notes
 ---@return table found sweeps, points, hosts, processors, recipes, recipe_bytes, commands, printed,
----  notes: what is in it; paths: how many were taken out; still: host names that are in it
----  nevertheless, in names that somebody gave
+---  notes: what is in it; views: {name =, view =} of sweeps whose view is called otherwise, since
+---  SQLite has such a name already; paths: how many were taken out; still: host names that are in
+---  it nevertheless, in names that somebody gave
 function M.write(st, to, anonymous)
   if place.exists(to) then
     blame.raise(to .. ' is there already; it is not overwritten', 'EARG')
@@ -216,18 +223,18 @@ function M.write(st, to, anonymous)
     st.db:copy(work)
     local db = sqlite.open(work, 'write')
     local whole, why = pcall(function()
-      local hosts, paths = told(db).hosts, 0
+      local hosts, paths, others = told(db).hosts, 0, nil
       db:exec('PRAGMA journal_mode = DELETE', 'one file')
       db:transaction(function()
         if anonymous then
           db:exec(WHO, 'who measured')
           paths = redact_texts(db)
         end
-        make_views(db)
+        others = make_views(db)
       end)
       db:stops(function() db:exec('VACUUM', 'nothing of it stays') end)
       found = told(db)
-      found.paths, found.was = paths, hosts
+      found.paths, found.was, found.views = paths, hosts, others
     end)
     db:close()
     if not whole then error(why, 0) end

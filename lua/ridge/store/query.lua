@@ -114,8 +114,8 @@ end
 ---@return string[] list
 function M.columns(st, name)
   local list = {}
-  for i, row in ipairs(st.db:query(('/* columns */ PRAGMA temp.table_info("%s")'):format(
-      (name:gsub('"', '""'))))) do
+  local view = schema.view_of(st.db, name):gsub('"', '""')
+  for i, row in ipairs(st.db:query(('/* columns */ PRAGMA temp.table_info("%s")'):format(view))) do
     list[i] = row.name
   end
   return list
@@ -183,8 +183,9 @@ local function set_of(list)
 end
 
 -- A sweep's view as SQL; what only others of the same question have is NULL in it.
-local function source_of(sweep, needed, where)
-  local name, missing, seen = ('temp."%s"'):format((sweep.name:gsub('"', '""'))), {}, {}
+local function source_of(st, sweep, needed, where)
+  local view = schema.view_of(st.db, sweep.name):gsub('"', '""')
+  local name, missing, seen = ('temp."%s"'):format(view), {}, {}
   local function look(column)
     if not sweep.known[column] and not seen[column] then
       seen[column] = true
@@ -205,7 +206,7 @@ local function fetch(st, sweep, needed, where)
     sql, values = sql .. ' AND ' .. text, bound
   end
   return st.db:look(('/* query */ SELECT %s FROM %s WHERE %s'):format(
-    #columns > 0 and table.concat(columns, ', ') or '1', source_of(sweep, needed, where), sql),
+    #columns > 0 and table.concat(columns, ', ') or '1', source_of(st, sweep, needed, where), sql),
     'point', unpack(values))
 end
 
@@ -229,7 +230,7 @@ local function kinds_of(st, sweeps, trees)
   local is = {}
   for _, sweep in ipairs(sweeps) do
     local row = st.db:look(('/* kinds */ SELECT %s FROM %s WHERE role = ?'):format(
-      table.concat(parts, ', '), source_of(sweep, names)), 'point')[1]
+      table.concat(parts, ', '), source_of(st, sweep, names)), 'point')[1]
     for key, value in pairs(row) do is[key] = is[key] or value == 1 end
   end
   for i, name in ipairs(names) do
@@ -506,7 +507,7 @@ function M.all(st, name)
     if not origin[column] then columns[#columns + 1] = '"' .. column:gsub('"', '""') .. '"' end
   end
   local found = M.sql(st, ('/* all rows */ SELECT %s FROM "%s" ORDER BY trial'):format(
-    table.concat(columns, ', '), (sweep.name:gsub('"', '""'))))
+    table.concat(columns, ', '), (schema.view_of(st.db, sweep.name):gsub('"', '""'))))
   local known = set_of(found.titles)
   found.units = {}
   for i, title in ipairs(found.titles) do

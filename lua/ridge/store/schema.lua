@@ -383,9 +383,10 @@ local METRICS = [[/* names of metrics */ SELECT DISTINCT m.name AS name FROM tri
 ---@param id integer sweep id
 ---@param name string sweep name
 ---@param kept boolean|nil as part of the file, not of this connection
+---@param view string|nil its name, where that is not the sweep's (see view_names)
 ---@return string sql
 ---@return table origin a set: which of M.ORIGIN are columns of it
-function M.wide_view(db, id, name, kept)
+function M.wide_view(db, id, name, kept, view)
   -- a view of a file names no database: the file may be attached by any name
   local function own(sql) return kept and (sql:gsub('main%.', '')) or sql end
   local columns = { 't.id AS trial', 't.role', 't.rep', M.STATE .. ' AS state', 'a.grade',
@@ -430,9 +431,57 @@ function M.wide_view(db, id, name, kept)
   local sql = own([[CREATE %s %s AS SELECT %s FROM main.trial t
     JOIN main.config c ON c.id = t.config_id
     LEFT JOIN main.attempt a ON a.id = t.best_attempt %s WHERE t.sweep_id = %d]])
-    :format(kept and 'VIEW' or 'TEMP VIEW', quoted(name), table.concat(columns, ', '),
+    :format(kept and 'VIEW' or 'TEMP VIEW', quoted(view or name), table.concat(columns, ', '),
     table.concat(joins, ' '), id)
   return sql, origin
+end
+
+-- What a view may not be called: names of tables, indexes and of the view that every file has.
+local RESERVED = [[/* names of tables */ SELECT lower(name) AS name FROM main.sqlite_schema
+  WHERE type <> 'view' OR name = 'result']]
+
+--- What the view of each sweep is called: as the sweep is, unless SQLite has something of that name
+--- already: a table (sweep, trial, result ...), or a sweep that differs in case only, which merged
+--- files may have. Then it is NAME-points, or NAME-points-2 ...
+---@param db table
+---@return table<integer, string> views by the id of the sweep
+---@return table[] others each name, view: sweeps whose view is called otherwise
+function M.view_names(db)
+  local taken, views, others = {}, {}, {}
+  local sweeps = db:query '/* list sweeps */ SELECT id, name FROM main.sweep ORDER BY id'
+  for _, row in ipairs(db:query(RESERVED)) do taken[row.name] = true end
+  local function free(name) return not taken[name:lower()] and not name:lower():find '^sqlite_' end
+  local left = {}
+  for _, sweep in ipairs(sweeps) do -- those that can have their own name get it
+    if free(sweep.name) then
+      views[sweep.id], taken[sweep.name:lower()] = sweep.name, true
+    else
+      left[#left + 1] = sweep
+    end
+  end
+  for _, sweep in ipairs(left) do
+    local base = sweep.name:gsub('^[sS][qQ][lL][iI][tT][eE]_', '') .. '-points'
+    local name, n = base, 1
+    while not free(name) do
+      n = n + 1
+      name = ('%s-%d'):format(base, n)
+    end
+    views[sweep.id], taken[name:lower()] = name, true
+    others[#others + 1] = { name = sweep.name, view = name }
+  end
+  return views, others
+end
+
+--- The name of the view of a sweep.
+---@param db table
+---@param name string of the sweep
+---@return string view
+function M.view_of(db, name)
+  local _, others = M.view_names(db)
+  for _, other in ipairs(others) do
+    if other.name == name then return other.view end
+  end
+  return name
 end
 
 --- Make a TEMP view for each sweep: `SELECT k, rank, fwd FROM "landscape"`.
@@ -443,9 +492,9 @@ function M.views(db)
   for _, row in ipairs(db:query '/* temp views */ SELECT name FROM temp.sqlite_schema') do
     db:exec('DROP VIEW temp.' .. quoted(row.name), 'drop view')
   end
-  local origins = {}
+  local origins, names_of = {}, M.view_names(db)
   for _, sweep in ipairs(db:query '/* list sweeps */ SELECT id, name FROM main.sweep') do
-    local sql, origin = M.wide_view(db, sweep.id, sweep.name)
+    local sql, origin = M.wide_view(db, sweep.id, sweep.name, false, names_of[sweep.id])
     db:exec(sql, 'view of ' .. sweep.name)
     origins[sweep.name] = origin
   end

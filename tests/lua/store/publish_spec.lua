@@ -173,3 +173,64 @@ describe('a published database', function()
     list:close()
   end)
 end)
+
+describe('sweeps whose name SQLite has already', function()
+  local folder, path
+
+  setup(function()
+    folder = folders.new()
+    path = folder .. '/m.db'
+    dofile('tests/lua/store/two_machines.lua').make(path, folder .. '/b.db')
+    local db = sqlite.open(path, 'write')
+    -- as files that were merged before names were looked at have them
+    for i, name in ipairs { 'WIDTHS', 'trial', 'Result', 'sqlite_x', 'widths-points' } do
+      db:exec(([[INSERT INTO sweep(uuid, name, base, recipe_id, protocol_id, args, space, strategy,
+        seed, created) SELECT randomblob(16), '%s', '%s', recipe_id, protocol_id, args, space,
+        strategy, seed, created FROM sweep WHERE name = 'widths']]):format(name, name), name)
+      db:exec(([[INSERT INTO trial(uuid, sweep_id, config_id, role, state, ord, best_attempt)
+        SELECT randomblob(16), (SELECT id FROM sweep WHERE name = '%s'), config_id, role, state,
+        ord, best_attempt FROM trial WHERE best_attempt IS NOT NULL AND role = 'point'
+        AND sweep_id = (SELECT id FROM sweep WHERE name = 'widths') LIMIT %d]]):format(name, i),
+        name)
+    end
+    db:close()
+  end)
+  teardown(function() folders.remove(folder) end)
+
+  it('are read, each under its own name', function()
+    local function points(name)
+      return #ridge.query(name, { columns = 'trial, width, fwd', db = path })
+    end
+    assert.equal(1, points 'WIDTHS')
+    assert.is_true(points 'widths' > 1)
+    assert.equal(2, points 'trial')
+    assert.equal(3, points 'Result')
+    assert.equal(4, points 'sqlite_x')
+    assert.equal(5, points 'widths-points')
+    assert.is_true(#ridge.sweeps { db = path } > 5)
+    assert.equal(1, #ridge.sql('SELECT width FROM "WIDTHS-points-2"', { db = path }))
+    for _, name in ipairs { 'WIDTHS', 'trial' } do
+      local at = folder .. '/' .. name .. '.csv'
+      assert.equal(0, require('ridge.cli.export').main { name, '-o', at, '--db', path })
+      assert.matches('^trial,', folders.get(at))
+    end
+  end)
+
+  it('are published, under views whose names are told', function()
+    local to = folder .. '/p.db'
+    for round = 1, 2 do -- of a published file, too
+      local found = store.with(round == 1 and path or to, 'read', function(st)
+        return publish.write(st, round == 1 and to or to .. '2', true)
+      end)
+      local views = {}
+      for _, other in ipairs(found.views) do views[other.name] = other.view end
+      assert.same({ WIDTHS = 'WIDTHS-points-2', trial = 'trial-points', Result = 'Result-points',
+        sqlite_x = 'x-points' }, views)
+    end
+    local db = sqlite.open(to .. '2', 'read')
+    assert.equal(3, db:value 'SELECT count(*) FROM "Result-points"')
+    assert.equal(4, db:value 'SELECT count(*) FROM "x-points"')
+    assert.equal(2, db:value 'SELECT count(*) FROM "trial-points"')
+    db:close()
+  end)
+end)
