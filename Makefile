@@ -161,6 +161,13 @@ test-programs: $(CTESTBIN)
 onnx: all            ## run ONNX's tests, and models beside ONNX Runtime
 	@scripts/onnx/check.sh
 
+.PHONY: docs
+docs: all            ## make web pages of the documentation, in build/docs, with cmark-gfm
+	@scripts/deps docs
+	@rm -rf $(BUILD)/docs $(BUILD)/pages
+	@$(BUILD)/ridge docs --markdown $(BUILD)/pages
+	@luajit scripts/site.lua $(BUILD)/pages $(BUILD)/docs
+
 .PHONY: readers
 readers:             ## get what opens traces and event files, for tests (TensorBoard, Perfetto)
 	@scripts/readers/install.sh

@@ -25,7 +25,7 @@ the places that hold all of them, titles first. In a terminal it is read through
     ridge docs ridge.nn.Linear
     ridge docs --find interval]],
   { 'find', false, 'list every place that holds the words, also where a page is called so' },
-  { 'markdown', '', 'write all pages as Markdown files below this folder', writes = 'folder' },
+  { 'markdown', '', 'write all pages as Markdown files below this folder' },
   rest = 'WORD',
 }
 
