@@ -3,9 +3,7 @@
 
 local colour = require 'ridge.show.colour'
 local columns = require 'ridge.show.columns'
-local host = require 'ridge.host'
 local markdown = require 'ridge.docs.markdown'
-local pager = require 'ridge.cli.pager'
 local pages = require 'ridge.docs.pages'
 local search = require 'ridge.docs.search'
 local stored = require 'ridge.cli.stored'
@@ -54,8 +52,8 @@ local function contents(list)
     lines[#lines + 1] = '## ' .. kind[2] .. '\n'
     lines[#lines + 1] = '| | |\n|---|---|\n' .. table.concat(rows, '\n') .. '\n'
   end
-  return '# ridge ' .. host.version .. '\n\n`ridge docs PAGE` shows a page, `ridge docs WORD` finds '
-    .. 'one, `ridge help NAME` says what a name is.\n\n' .. table.concat(lines, '\n')
+  return ('# ridge %s\n\n`ridge docs PAGE` shows a page, `ridge docs WORD` finds one, `ridge help NAME` '
+    .. 'says what a name is.\n\n%s'):format(require('ridge').version(), table.concat(lines, '\n'))
 end
 
 local function found_text(found, words)
@@ -93,7 +91,8 @@ function M.main(argv)
       write_all(list, opt.markdown)
       return 0
     end
-    colour.enabled = colour.wanted(host.is_terminal(1))
+    local pager = require 'ridge.cli.pager'
+    colour.enabled = colour.wanted(require('ridge.host').is_terminal(1))
     if words == '' then
       if opt.find then return stored.fail('docs', '--find wants a word') end
       pager.show(markdown.text(contents(list)) .. '\n')

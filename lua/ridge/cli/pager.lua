@@ -15,11 +15,12 @@ function M.show(text)
     return
   end
   io.stdout:flush()
+  host.ignore_pipes() -- a pager that was left early takes no more
   -- F: what fits on the screen is printed; R: colours; X: it stays there afterwards
   local less = os.getenv 'LESS' and '' or 'LESS=FRX '
   local pipe = io.popen(less .. 'LESSCHARSET=utf-8 ' .. pager, 'w')
   if pipe then
-    pipe:write(text) -- a pager that was left early takes no more: no error
+    pipe:write(text)
     pipe:close()
   else
     io.stdout:write(text)

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
---- The blocks of a page of the documentation, run as somebody would who reads it from top to bottom:
--- commands in one shell, lines behind >> in one prompt, files as they stand there.  What is printed
--- is compared with what the page shows, blank for blank but for how many there are in a row.
+--- The blocks of a page of the documentation, run as a reader would from top to bottom: commands in
+-- one shell, lines behind >> in one prompt, files as they stand there.  What is printed is compared
+-- with what the page shows; how many blanks stand in a row does not count.
 --
 --     ```console            $ a command, > its next line; below it what it prints
 --     ```console status=2   of the last command, where it is not 0
@@ -101,7 +101,7 @@ local function script_of(blocks)
           prompt = true
         end
         -- what is typed, then a line that says where its output ends
-        lines[#lines + 1] = ("printf '%%s\\nio.write(\"\\\\29\\\\n\") io.flush()\\n' %s >&${AT[1]}")
+        lines[#lines + 1] = ([[printf '%%s\nio.write("\\29\\n") io.flush()\n' %s >&${AT[1]}]])
           :format(quoted(step.text))
         lines[#lines + 1] = [[while IFS= read -r said <&${AT[0]}; do
   case $said in *$'\35') printf '%s' "${said%?}"; break ;; esac; printf '%s\n' "$said"; done]]
@@ -123,10 +123,11 @@ function M.run(account, blocks, variables)
   file:write(script_of(blocks))
   file:close()
   local lua = os.getenv 'RIDGE_LUA'
-  local pipe = io.popen(('cd %s/work/%s && env -i HOME=%s/home PATH=%s/bin:/usr/bin:/bin LANG=C.UTF-8 '
-    .. 'TERM=dumb OMP_WAIT_POLICY=passive RIDGE_LOCKS=%s/locks %s %s bash %s'):format(quoted(folder),
-    account.inside or '.', quoted(folder), quoted(folder), quoted(folder), lua and 'RIDGE_LUA=' .. quoted(lua) or '',
-    variables or '', quoted(path)))
+  local at_home = ('HOME=%s/home PATH=%s/bin:/usr/bin:/bin RIDGE_LOCKS=%s/locks'):gsub('%%s',
+    (quoted(folder):gsub('%%', '%%%%')))
+  local pipe = io.popen(('cd %s/work/%s && env -i %s LANG=C.UTF-8 TERM=dumb '
+    .. 'OMP_WAIT_POLICY=passive %s %s bash %s'):format(quoted(folder), account.inside or '.',
+    at_home, lua and 'RIDGE_LUA=' .. quoted(lua) or '', variables or '', quoted(path)))
   local text = pipe:read '*a'
   pipe:close()
   local at = 1
@@ -153,7 +154,8 @@ local function pattern_of(line)
   line = even(line)
   while true do
     local from, to = line:find('‹.-›', at)
-    out[#out + 1] = line:sub(at, (from or 0) - 1):gsub('%p', '%%%0'):gsub(' $', from and ' ?' or ' ')
+    out[#out + 1] = line:sub(at, (from or 0) - 1):gsub('%p', '%%%0')
+      :gsub(' $', from and ' ?' or ' ')
     if not from then break end
     out[#out + 1] = '.-'
     at = to + 1

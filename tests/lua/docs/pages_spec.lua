@@ -1,0 +1,174 @@
+-- SPDX-License-Identifier: MIT
+-- `ridge docs`: every page is found and shown, and the reference names all there is.
+
+require 'ridge'
+local described = require 'ridge.cli.described'
+local flags = require 'ridge.measure.flags'
+local folders = dofile 'tests/lua/store/folder.lua'
+local markdown = require 'ridge.docs.markdown'
+local names = require 'ridge.repl.names'
+local pages = require 'ridge.docs.pages'
+local search = require 'ridge.docs.search'
+
+-- build/ridge as somebody would type it.
+local function ridge(words) return folders.run('build/ridge ' .. words) end
+
+describe('the documentation', function()
+  local list, by_name, folder = {}, {}, nil
+  setup(function()
+    folder = folders.new()
+    local _, status = ridge('docs --markdown ' .. folder .. '/pages')
+    assert.equal(0, status)
+    local pipe = io.popen(('cd %s/pages && ls */*.md'):format(folder))
+    for path in pipe:lines() do
+      local name = path:match '^(.*)%.md$'
+      list[#list + 1] = pages.page(name, folders.get(folder .. '/pages/' .. path))
+      by_name[name] = list[#list]
+    end
+    pipe:close()
+  end)
+  teardown(function() folders.remove(folder) end)
+
+  it('has pages of four kinds, each with a title and a first sentence', function()
+    local kinds, titles = {}, {}
+    for _, page in ipairs(list) do
+      kinds[page.kind] = (kinds[page.kind] or 0) + 1
+      assert.is_nil(titles[page.title], page.title)
+      titles[page.title] = true
+      assert.matches('^# ' .. page.title:gsub('%p', '%%%0') .. '\n', page.text)
+      assert.is_true(#page.about > 10 and not page.about:find '\n', page.name)
+    end
+    assert.equal(4, kinds.tutorial)
+    assert.is_true(kinds.howto >= 20)
+    assert.is_true(kinds.why >= 10 and kinds.reference >= 20)
+  end)
+
+  it('names every public name, command, option, flag, variable and status', function()
+    local headings = {}
+    for _, page in ipairs(list) do
+      for _, section in ipairs(pages.sections(page)) do
+        if page.kind == 'reference' then headings[section.title] = section.text end
+      end
+    end
+    for _, name in ipairs(names.all(require 'ridge')) do
+      assert.is_truthy(headings[name] or by_name['reference/' .. name], name)
+    end
+    for _, command in ipairs(described.all()) do
+      local text = assert(headings['ridge ' .. command.name], command.name)
+      for _, option in ipairs(command.name ~= 'help' and command.options or {}) do
+        assert.is_truthy(text:find('`' .. option.flag, 1, true), command.name .. option.flag)
+      end
+    end
+    for _, name in ipairs(flags.names()) do
+      assert.is_truthy(by_name['reference/flags'].text:find('`' .. name .. '`', 1, true), name)
+    end
+    for _, variable in ipairs((require('ridge.variables').all())) do
+      assert.is_truthy(by_name['reference/environment'].text:find(variable.name, 1, true))
+    end
+    for _, status in ipairs(require 'ridge.cli.statuses') do
+      local row = '| ' .. status[1] .. ' |'
+      assert.is_truthy(by_name['reference/exit-status'].text:find(row, 1, true))
+    end
+    for name in ('machine attempt timing samples metric comparison choice'):gmatch '%a+' do
+      assert.is_truthy(headings[name], name)
+    end
+    assert.is_truthy(headings['ridge.nn.Linear']:find('`bias`', 1, true))
+  end)
+
+  it('has links to pages that are there', function()
+    for _, page in ipairs(list) do
+      for target in page.text:gmatch '%]%(([^)]+)%.md%)' do
+        local up = target:match '^%.%./(.*)$'
+        local name = up or page.kind .. '/' .. target
+        assert.is_truthy(by_name[name], page.name .. ' -> ' .. target)
+      end
+    end
+  end)
+
+  it('is found by name, by heading, by title, by text', function()
+    for _, each in ipairs { { 'first-hour', 'tutorial/first-hour' }, { 'why/passes', 'why/passes' },
+        { 'The First Hour', 'tutorial/first-hour' }, { 'first hour', 'tutorial/first-hour' },
+        { 'docs/howto/int8.md', 'howto/int8' }, { 'exit status', 'reference/exit-status' } } do
+      local page, section = search.named(list, each[1])
+      assert.equal(each[2], page and page.name, each[1])
+      assert.is_nil(section)
+    end
+    local page, section = search.named(list, 'ridge.randn')
+    assert.equal('reference/ridge', page.name)
+    assert.matches('Normal random numbers', section.text)
+    assert.is_nil(search.named(list, 'no such page'))
+    local found = search.find(list, 'GRADE says')
+    assert.equal('why/grades', found[1].page.name) -- by its title, before all texts
+    assert.is_nil(found[1].section)
+    found = search.find(list, 'hypervisor')
+    assert.is_true(#found >= 1 and found[1].line:find 'hypervisor' ~= nil)
+    assert.same({}, search.find(list, 'zorkmid'))
+    assert.same({}, search.find(list, ' '))
+    assert.equal(" (did you mean 'first-hour'?)", search.hint(list, 'frist-hour'))
+  end)
+
+  it('is text in any width: nothing is lost, no line is wider but code', function()
+    for _, page in ipairs(list) do
+      for _, width in ipairs { 40, 80 } do
+        local text = markdown.text(page.text, width, page.kind)
+        for word in page.about:gmatch '%f[%w]%w+' do
+          assert.is_truthy(text:find(word, 1, true), page.name .. ': ' .. word)
+        end
+        assert.is_nil(text:find '```', 1, true)
+      end
+    end
+    assert.equal('A `b` is\nc\n\n* one two\n  three\n\nname  what it\n      is\nx     y | z\n\n'
+      .. '    code  stays as it is, whatever its width',
+      (markdown.text('A `` is\nc\n\n* one two three\n\n| name | what it is |\n|---|---|\n'
+        .. '| `x` | y \\| z |\n\n```\ncode  stays as it is, whatever its width\n```\n', 10)
+        :gsub('^A `` is', 'A `b` is')))
+    assert.equal('see Grades (why/grades) and\nhere <https://x.org>', markdown.text(
+      'see [Grades](grades.md) and [here](https://x.org)', 28, 'why'))
+  end)
+
+  it('is shown by the program, which needs no file of the tree', function()
+    local command = ("cd / && env -u RIDGE_LUA '%s/build/ridge' docs "):format(
+      io.popen('pwd'):read '*l')
+    local text, status = folders.run(command)
+    assert.equal(0, status)
+    assert.matches('first%-hour +The first hour\n', text)
+    assert.matches('ridge%.nn +ridge%.nn\n', text)
+    text, status = folders.run(command .. 'grades')
+    assert.equal(0, status)
+    assert.matches('^WHAT A GRADE SAYS\n\n', text)
+    assert.is_nil(text:find '\27')
+    text, status = folders.run(command .. 'ridge.randn')
+    assert.equal(0, status)
+    assert.matches('of the page reference/ridge\n$', text)
+    text, status = folders.run(command .. 'hypervisor')
+    assert.equal(0, status)
+    assert.matches("^'hypervisor' is in:\n\n", text)
+    text, status = folders.run(command .. '--find first-hour')
+    assert.equal(0, status)
+    assert.matches('tutorial/first%-hour', text)
+    text, status = folders.run(command .. 'frist-hour')
+    assert.equal(1, status)
+    assert.matches("no page holds 'frist%-hour' %(did you mean 'first%-hour'%?%)", text)
+    text, status = folders.run(command .. '--find')
+    assert.equal(1, status)
+    assert.matches('wants a word', text)
+  end)
+
+  it('goes through a pager in a terminal, and only there', function()
+    local pager = folder .. '/pager'
+    folders.put(pager, '#!/bin/sh\nsed "s/^/paged: /"\n')
+    os.execute('chmod +x ' .. pager)
+    local function typed(env)
+      return (folders.run(("%s script -qec 'build/ridge docs grades' /dev/null </dev/null")
+        :format(env)):gsub('\r', ''))
+    end
+    if folders.run 'command -v script' ~= '' then
+      assert.matches('paged: .*WHAT A GRADE SAYS', typed('TERM=xterm PAGER=' .. pager))
+      assert.is_nil(typed('TERM=xterm PAGER=cat'):find 'paged')
+      -- one that is left at once is no error
+      local _, status = folders.run "PAGER=true script -qec 'build/ridge docs tables' /dev/null"
+      assert.equal(0, status)
+    end
+    assert.is_nil(ridge('docs grades'):find 'paged')
+  end)
+end)
