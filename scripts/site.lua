@@ -86,8 +86,8 @@ local function navigation(current)
     local inside = {}
     for _, page in ipairs(list) do
       if page.kind == kind[1] then
-        inside[#inside + 1] = ('<li><a href="%s%s.html"%s>%s</a></li>'):format(up(current), page.name,
-          page == current and ' aria-current="page"' or '', escaped(page.title))
+        inside[#inside + 1] = ('<li><a href="%s%s.html"%s>%s</a></li>'):format(up(current),
+          page.name, page == current and ' aria-current="page"' or '', escaped(page.title))
       end
     end
     out[#out + 1] = ('<details%s><summary>%s</summary><ul>\n%s\n</ul></details>'):format(
@@ -134,7 +134,8 @@ end
 -- -- The index ------------------------------------------------------------------------------------
 
 local function json(text)
-  return '"' .. text:gsub('[%c"\\<\127]', function(c) return ('\\u%04x'):format(c:byte()) end) .. '"'
+  return '"' .. text:gsub('[%c"\\<\127]', function(c) return ('\\u%04x'):format(c:byte()) end)
+    .. '"'
 end
 
 -- The words of a text, each once.
@@ -173,8 +174,8 @@ for _, page in ipairs(list) do
     converted(page)))
 end
 
-local body = { '<h1>ridge</h1>\n<p>Find where neural networks run fast, and tell the truth about it. '
-  .. 'Begin with <a href="tutorial/first-hour.html">the first hour</a>.</p>' }
+local body = { '<h1>ridge</h1>\n<p>Find where neural networks run fast, and tell the truth about '
+  .. 'it. Begin with <a href="tutorial/first-hour.html">the first hour</a>.</p>' }
 for _, kind in ipairs(pages.KINDS) do
   body[#body + 1] = ('<h2 id="%s">%s</h2>\n<ul class="pages">'):format(kind[1], escaped(kind[2]))
   for _, page in ipairs(list) do

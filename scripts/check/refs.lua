@@ -42,6 +42,8 @@ end
 -- A page by its path from the root or from the folder of who cites it; rest: what follows there.
 local function check_page(path, number, page, rest)
   local beside = (path:match("^(.*/)") or "") .. page
+  while beside:find("[^/]+/%.%./") do beside = beside:gsub("[^/]+/%.%./", "", 1) end
+  page = page:gsub("^%.%./", "")
   page = tree.exists[page] and page or tree.exists[beside] and beside or page
   if not tree.exists[page] and not page:find("^%u+/") then
     return names[page] or tree:fail(path, number, "%s is not there", page)
@@ -68,9 +70,10 @@ for _, path in ipairs(tree:matching(unpack(SOURCES))) do
     for number, line in tree:lines(path, true) do
       local comment
       comment, inside = comment_of(path, line, inside)
-      for page, behind in before:gmatch("([%w_./]+%.md)()") do -- a citation may go on in this line
+      -- a citation may go on in this line
+      for page, behind in before:gmatch("([%w_.][%w_./-]*%.md)()") do
         local rest = before:sub(behind) .. " " .. comment:gsub("^[%s*/-]+", "")
-        check_page(path, number - 1, page:gsub("^%.%./", ""), rest)
+        check_page(path, number - 1, page, rest)
       end
       for file in comment:gmatch("%f[%w_/.]([%w_/]+%.[chl][uda]?[ah]?)%f[^%w_/.]") do
         local folder = file:match("^%l+/")

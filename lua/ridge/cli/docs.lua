@@ -52,8 +52,9 @@ local function contents(list)
     lines[#lines + 1] = '## ' .. kind[2] .. '\n'
     lines[#lines + 1] = '| | |\n|---|---|\n' .. table.concat(rows, '\n') .. '\n'
   end
-  return ('# ridge %s\n\n`ridge docs PAGE` shows a page, `ridge docs WORD` finds one, `ridge help NAME` '
-    .. 'says what a name is.\n\n%s'):format(require('ridge').version(), table.concat(lines, '\n'))
+  return ('# ridge %s\n\n`ridge docs PAGE` shows a page, `ridge docs WORD` finds one, '
+    .. '`ridge help NAME` says what a name is.\n\n%s'):format(require('ridge').version(),
+    table.concat(lines, '\n'))
 end
 
 local function found_text(found, words)

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- The blocks of a page of the documentation, run as a reader would from top to bottom: commands in
--- one shell, lines behind >> in one prompt, files as they stand there.  What is printed is compared
--- with what the page shows; how many blanks stand in a row does not count.
+--- one shell, lines behind >> in one prompt, files as they stand there.  What is printed is
+--- compared with what the page shows; how many blanks stand in a row does not count.
 --
 --     ```console            $ a command, > its next line; below it what it prints
 --     ```console status=2   of the last command, where it is not 0
@@ -122,7 +122,9 @@ function M.run(account, blocks, variables)
   local file = assert(io.open(path, 'w'))
   file:write(script_of(blocks))
   file:close()
-  local lua = os.getenv 'RIDGE_LUA'
+  local lua = os.getenv 'RIDGE_LUA' -- a tree to be tested, from whatever folder
+  if lua == '' then lua = nil end
+  if lua and not lua:find '^/' then lua = io.popen('pwd'):read '*l' .. '/' .. lua end
   local at_home = ('HOME=%s/home PATH=%s/bin:/usr/bin:/bin RIDGE_LOCKS=%s/locks'):gsub('%%s',
     (quoted(folder):gsub('%%', '%%%%')))
   local pipe = io.popen(('cd %s/work/%s && env -i %s LANG=C.UTF-8 TERM=dumb '

@@ -81,7 +81,7 @@ describe('blocks of a page', function()
       { 'one\ntwo', 'eno\ntwo', 'line 4:' }, { 'one\ntwo', 'two', 'line 4:' },
       { ' three\n', ' three\nmore\n', 'line 4:' }, { 'status=3', 'status=2', 'status 3' },
       { '$ pwd\n/\n', '$ pwd\n', 'line 17:' }, { '&& false || true', '&& false', 'status 1' },
-      { 'echo one;', 'ecoh one;', 'ecoh' }, { "'echo no", "'ehco no", 'line 21:' },
+      { 'echo one;', 'ecoh one;', 'ecoh' }, { "'echo no", "'ehco no", 'line 19:' },
     } do
       local text, n = PAGE:gsub(each[1]:gsub('%p', '%%%0'), (each[2]:gsub('%%', '%%%%')), 1)
       assert.equal(1, n)
