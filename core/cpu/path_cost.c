@@ -5,8 +5,8 @@
 **
 ** Time is expected as a sum of terms: a call, m n k multiplications, m n results, m k and k n
 ** factors, m rows, n columns, and for libraries m k multiplications of whole vectors of columns.
-** Own kernels work in panels of 32 columns, and in bf16 in steps of 32 of k, so a narrow or shallow
-** product costs as much as one of the next multiple, packing (k) and storing (m) a panel that is
+** Own kernels work in panels of 32 columns, in bf16 in steps of 32 of k, and on AMX in tiles of 16
+** rows, so a narrow or shallow product costs as much as one of the next multiple, packing (k) and storing (m) a panel that is
 ** not full cost more, and a few rows times a matrix that is not kept packed pay for packing it.
 ** There libraries are up to 18 times as fast.
 **
@@ -25,6 +25,7 @@
 #include "cpu/path.h"
 
 enum { F32 = 0, BF16 = 1, PLAIN = 0, KEPT = 1 };
+enum { AMX_ROWS = 16 }; /* of a tile register */
 
 /* By type and whether b is kept packed. */
 typedef double costs[2][2][RG_GEMM_COUNT][RG_PATH_TERMS];
@@ -60,6 +61,7 @@ void rg_path_terms(int64_t m, int64_t n, int64_t k, int32_t compute, int32_t pat
 {
   double rows = (double)m, columns = (double)n, depth = (double)k;
   double more[2] = { rows * depth * (double)rg_round_up(n, 16), 0 };
+  double passes = rows; /* of the inner loop over columns */
 
   if (path == RG_GEMM_OWN) {
     bool part = n % RG_PANEL != 0;
@@ -68,9 +70,12 @@ void rg_path_terms(int64_t m, int64_t n, int64_t k, int32_t compute, int32_t pat
     depth = compute == RG_BF16 ? (double)rg_pack_depth(RG_PACK_BF16, k) : depth;
     more[0] = part ? depth : 0;
     more[1] = part ? rows : 0;
+    if (compute == RG_BF16 && rg_amx_usable()) {
+      passes = (double)rg_round_up(m, AMX_ROWS);
+    }
   }
   const double term[RG_PATH_TERMS] = { 1,
-                                       rows * columns * depth,
+                                       passes * columns * depth,
                                        rows * columns,
                                        rows * depth,
                                        depth * columns,
