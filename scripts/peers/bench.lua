@@ -213,16 +213,12 @@ forward_case('linear_bf16', function()
   return function() return ridge.autocast('bf16', forward) end
 end)
 
--- Dynamic: x is rounded to 8 bits at each call, with one scale; f32 in and out.
+-- As users quantize: x is rounded to 8 bits at each call, each row by a scale of its own (PyTorch
+-- takes one for all rows); f32 in and out.
 forward_case('linear_int8', function()
-  local layer, x = nn.Linear(2048, 1024), ridge.randn(256, 2048)
-  local w_scale = layer.weight:abs():max(2, true) / 127
-  local w, bias = (layer.weight / w_scale):round():to 'i8':set_param(true), layer.bias:detach()
-  w_scale = w_scale:reshape(1024):detach()
-  return function()
-    local scale = x:abs():max():reshape(1) / 127
-    return ridge.scaled_linear((x / scale):round():to 'i8', w, scale, w_scale, { bias = bias })
-  end
+  local net = ridge.quant.dynamic(nn.Sequential(nn.Linear(2048, 1024)):eval())
+  local x = ridge.randn(256, 2048)
+  return function() return net(x) end
 end)
 
 for _, terms in ipairs { 2, 4, 6, 8, 12, 16 } do
