@@ -89,11 +89,11 @@ local GRU = { f { { { 1 } } }, f { { { 0 }, { 0 }, { 1 } } }, f { { { 0 }, { 0 }
 -- op, version, attributes, inputs, results
 local CASES = {
   -- axes from both ends, and what is taken where none is told
-  { 'Softmax', 13, {}, { f { { 0, 0 }, { 0, 0 } } }, 'f32[2,2] 0.5 0.5 0.5 0.5' },
+  { 'Softmax', 13, {}, { f { { 0, 0 }, { 99, 99 } } }, 'f32[2,2] 0.5 0.5 0.5 0.5' },
   { 'Softmax', 12, {}, { ridge.zeros(2, 2, 2) },
     'f32[2,2,2] 0.25 0.25 0.25 0.25 0.25 0.25 0.25 0.25' },
   { 'Softmax', 12, { axis = 2 }, { ridge.zeros(1, 2, 2) }, 'f32[1,2,2] 0.5 0.5 0.5 0.5' },
-  { 'Hardmax', 13, {}, { f { { 1, 3 }, { 2, 2 } } }, 'f32[2,2] 0 1 1 0' },
+  { 'Hardmax', 13, {}, { f { { 1, 3 }, { 0, 4 } } }, 'f32[2,2] 0 1 0 1' },
   { 'Hardmax', 13, { axis = 0 }, { f { { 1, 3 }, { 2, 2 } } }, 'f32[2,2] 0 1 1 0' },
   { 'Hardmax', 13, { axis = 0 }, { f { { 1, 3 }, { 0, 4 } } }, 'f32[2,2] 1 0 0 1' },
   { 'Flatten', 13, {}, { count(2, 1, 2) }, 'f32[2,2] 0 1 2 3' },

@@ -276,6 +276,22 @@ describe('prune.shrink', function()
       :find('no unit is 0 as a whole (3 of 6 units of 1 have weights of 0 and stay', 1, true))
   end)
 
+  it('takes channels that the next layer multiplies by 0 alone, whatever they are', function()
+    local x = ridge.randn(3, 2, 4, 4)
+    for _, next_one in ipairs { nn.Conv2d(4, 3, 1), nn.Linear(4, 3) } do
+      local image = getmetatable(next_one) == nn.Conv2d
+      local net = nn.Sequential(image and nn.Conv2d(2, 4, 1) or nn.Linear(4, 4), nn.Sigmoid(),
+        next_one):eval()
+      ridge.inference(function()
+        for _, i in ipairs { 2, 4 } do net[3].weight:narrow(2, i, 1):fill_(0) end
+      end)
+      local small = shrink(net, x, {})
+      assert.equal(2, small[1].weight:size(1))
+      assert.equal(2, small[3].weight:size(2))
+      assert.is_true(apart(ridge.inference(small, x), ridge.inference(net, x)) < 1e-5)
+    end
+  end)
+
   it('leaves what it cannot follow whole, and names it', function()
     local Odd = class('Odd', nn.Module)
     function Odd:init()
