@@ -272,6 +272,21 @@ describe('a finding of speed', function()
     check('speed', 'throughput', run_of { batches = none 'why' }, 'unknown', 'why')
   end)
 
+  it('of sizes that are no eights begins at 5 % of the time', function()
+    local function products(ns, shapes)
+      local run = run_of({}, {}, { profile = { ns = 1000, calls = { { op = 'linear', self_ns = ns,
+        shapes = shapes } } } })
+      run.trial = nil
+      return run
+    end
+    local odd = 'f32[8,9] f32[16,9] -> f32[8,16]'
+    check('speed', 'sizes', products(50, odd), 'unknown', 'no net',
+      'products with a size that is no multiple of 8 take 5.0 %')
+    check('speed', 'sizes', products(49, odd), 'no', 'that is little', 'take 4.9 %')
+    check('speed', 'sizes', products(900, 'f32[8,24] f32[16,24] -> f32[8,16]'), 'no',
+      'that is little', 'take 0.0 %')
+  end)
+
   it('of data that is waited for begins at a tenth', function()
     local section = { ns = 4e6, calls = 2 }
     local function loading(share, s)
@@ -300,6 +315,24 @@ describe('a finding of training', function()
     check('training', 'noise', run_of({ noise = 1 / 0 }, { rows = 8 }), 'applies', nil,
       'is more rows than a batch can tell, estimated of 8 parts of a batch; a step has 8')
     check('training', 'noise', run_of { noise = none 'why' }, 'unknown', 'why')
+  end)
+
+  it('of a scale names the largest power of 2 that fits, of those down to 2^-40', function()
+    -- gradients are finite up to a scale
+    local function overflows(above, scale)
+      local run = run_of({}, { loss = print, scaler = { factor = scale or 2 ^ 16 } })
+      function run.trial.gradient_norm(_, opt) return opt.scale <= above and 1 or 1 / 0 end
+      return run
+    end
+    for power, shown in pairs { [-40] = '9.09495e-13', [-39] = '1.81899e-12', [0] = '1',
+        [15] = '32768' } do
+      check('training', 'loss_scale', overflows(2 ^ power), 'applies',
+        'it overflows: a smaller scale, not a larger one', 'with a scale of 65536: gradients are '
+        .. 'not finite, 0 steps left out; at ' .. shown .. ' they are finite')
+    end
+    local none_fits = find.training.loss_scale(overflows(2 ^ -40.5))
+    assert.matches('^at no scale are they finite: it is not of that', none_fits.why)
+    check('training', 'loss_scale', overflows(2 ^ 16), 'no', 'the scale fits')
   end)
 
   it('of a schedule knows one by its rates, and 40 losses at least', function()

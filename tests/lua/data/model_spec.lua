@@ -337,6 +337,43 @@ describe('digits of seven strokes', function()
     end
   end)
 
+  -- Each element again, by rotating the place and not the picture.
+  it('are drawn as their definition says', function()
+    local STROKES = { a = { 0, 0, 1, 0 }, b = { 1, 0, 1, 1 }, c = { 1, 1, 1, 2 },
+      d = { 0, 2, 1, 2 }, e = { 0, 1, 0, 2 }, f = { 0, 0, 0, 1 }, g = { 0, 1, 1, 1 } }
+    local DIGITS = { [0] = 'abcdef', 'bc', 'abged', 'abgcd', 'fgbc', 'afgcd', 'afgedc', 'abc',
+      'abcdefg', 'abcfgd' }
+    local images, labels = ridge.data.segments(12, { seed = 9, noise = 0 })
+    local u, all = ridge.rand(12, 10, { generator = ridge.generator(9) }):tolist(), images:tolist()
+    for i, label in ipairs(labels:tolist()) do
+      local r = u[i]
+      local width, height = 8 + 5 * r[1], 7 + 3 * r[2]
+      local left, top = 3 + (19 - width) * r[3], 3 + (19 - 2 * height) * r[4]
+      local slant, thick, ink = 0.5 * r[5] - 0.25, 0.8 + 1.1 * r[6], 150 + 105 * r[7]
+      local angle = 0.4 * r[8] - 0.2
+      for row = 1, 28 do
+        for column = 1, 28 do
+          -- the place in polar coordinates about the middle, turned
+          local far = math.sqrt((column - 15) ^ 2 + (row - 15) ^ 2)
+          local at = math.atan2(row - 15, column - 15) + angle
+          local x, y, near = 14 + far * math.cos(at), 14 + far * math.sin(at), 1e9
+          for name in DIGITS[label]:gmatch '.' do
+            local s = STROKES[name]
+            local ay, by = top + s[2] * height, top + s[4] * height
+            local ax = left + s[1] * width + slant * (14 - ay)
+            local bx = left + s[3] * width + slant * (14 - by)
+            for k = 0, 400 do -- along the stroke
+              local px, py = ax + (bx - ax) * k / 400, ay + (by - ay) * k / 400
+              near = math.min(near, math.sqrt((x - px) ^ 2 + (y - py) ^ 2))
+            end
+          end
+          local cover = math.max(0, math.min(1, thick + 0.5 - near))
+          assert.near(cover * ink, all[i][row][column], 1.5)
+        end
+      end
+    end
+  end)
+
   -- Each digit has its strokes: where the middle of one is, there is ink, and where one is missing,
   -- there is none. The strokes are numbered as on a calculator, by hand.
   it('have ink where their strokes are', function()

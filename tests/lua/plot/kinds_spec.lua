@@ -440,8 +440,19 @@ describe('the picture', function()
     points[33333].live = 1e9
     local few, most = require('ridge.plot.memory').thinned(points, 100), 0
     assert.is_true(#few <= 404 and #few >= 200, #few)
-    for _, p in ipairs(few) do most = math.max(most, p.live) end
+    local last
+    for _, p in ipairs(few) do
+      most = math.max(most, p.live)
+      assert.is_false(rawequal(p, last)) -- none of them twice
+      last = p
+    end
     assert.equal(1e9, most)
+    -- of each tenth its first, least, most and last, in their order
+    local rising, at = {}, {}
+    for i = 1, 41 do rising[i] = { at_s = i, live = i } end
+    for i, p in ipairs(require('ridge.plot.memory').thinned(rising, 10)) do at[i] = p.at_s end
+    assert.equal('1 4 5 8 9 12 13 16 17 20 21 24 25 28 29 32 33 36 37 40 41',
+      table.concat(at, ' '))
   end)
 
   it('timeline counts what ran beside what, in lanes', function()
