@@ -21,7 +21,7 @@ static bool path_of(const char *name, bool make, char path[PATH_ROOM])
 {
   const char *cache = getenv("XDG_CACHE_HOME");
 #ifdef RG_SIM
-  const char *home = NULL; /* tests leave nothing in the user's folder */
+  const char *home = getenv("RG_SIM_HOME"); /* tests leave nothing in the user's folder */
 #else
   const char *home = getenv("HOME");
 #endif

@@ -146,6 +146,22 @@ describe('the file of algorithms', function()
     assert.equal('heuristics 3, checks 3, algorithm 4\ndone\n', child('file', environment))
   end)
 
+  case('lies below the home where no folder for caches is named, and nowhere else', function()
+    local home = folder .. '/home'
+    os.execute('mkdir -p ' .. home)
+    assert.equal(ASKED, child('file', 'RG_SIM_BLAS_FAST=4 RG_SIM_HOME=' .. home))
+    assert.equal(kept:len(), read(home .. '/.cache/ridge/cublaslt.txt'):len())
+    assert.equal(KNOWN, child('file', 'RG_SIM_BLAS_FAST=4 RG_SIM_HOME=' .. home))
+    for _, other in ipairs { 'relative/home', '' } do -- of the folder it happens to run in
+      assert.equal(ASKED, child('file', "RG_SIM_BLAS_FAST=4 RG_SIM_HOME='" .. other .. "'"))
+      assert.is_nil(io.open(other .. '/.cache/ridge/cublaslt.txt'))
+    end
+    -- a folder for caches goes before it, and one that is not whole is none
+    assert.equal(KNOWN, child('file', environment .. ' RG_SIM_HOME=/dev/null'))
+    assert.equal(KNOWN, child('file', 'RG_SIM_BLAS_FAST=4 XDG_CACHE_HOME=here RG_SIM_HOME='
+      .. home))
+  end)
+
   case('that cannot be written is no error', function()
     assert.equal(ASKED, child('file', 'RG_SIM_BLAS_FAST=4 XDG_CACHE_HOME=/dev/null/no'))
   end)

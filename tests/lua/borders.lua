@@ -73,17 +73,26 @@ end
 --- launched for it comes as a line of `out`.
 function M.try(out, what, inputs, f, near)
   local plugin = ffi.load 'build/libridge_gpusim.so'
-  local on_cpu, on_gpu = copies(inputs, 'cpu'), copies(inputs, GPU)
+  local on_cpu = copies(inputs, 'cpu')
   ridge.seed(3)
   local wanted = { f(unpack(on_cpu)) }
-  ridge.seed(3)
-  launched(plugin)
-  local got = { f(unpack(on_gpu)) }
-  for i, x in ipairs(wanted) do close(got[i], x, what .. ': result ' .. i, near) end
-  out[#out + 1] = what .. ': ' .. launched(plugin)
-  for _, list in ipairs { on_gpu, got } do
-    for _, x in ipairs(list) do x:release() end
+  local told
+  -- blocks in their order, and in the other one: what writes into the part of a later block shows
+  for _, order in ipairs { 'fwd', 'rev' } do
+    ffi.C.setenv('RG_SIM_ORDER', order, 1)
+    ridge.seed(3)
+    local given = copies(inputs, GPU)
+    launched(plugin)
+    local got = { f(unpack(given)) }
+    for i, x in ipairs(wanted) do
+      close(got[i], x, ('%s, order %s: result %d'):format(what, order, i), near)
+    end
+    told = told or launched(plugin)
+    for _, list in ipairs { given, got } do
+      for _, x in ipairs(list) do x:release() end
+    end
   end
+  out[#out + 1] = what .. ': ' .. told
 end
 
 --- A result and the gradient of its input, the first of the list.

@@ -81,6 +81,39 @@ describe('on both sides of a border', function()
     end
   end)
 
+  -- Passes over lines of eights or of single elements, in blocks of 64, 128 or 256 threads: what
+  -- follows a product, factors that are brought together, scaled results.
+  texts('lines', function(out)
+    for _, dtype in ipairs(FLOATS) do
+      for _, n in ipairs { 64, 65, 128, 129, 512, 513, 1024, 1025, 2056 } do
+        try(out, ('%s %d columns'):format(dtype, n), { whole(dtype, 3, 8), whole(dtype, n, 8),
+          whole(dtype, n), whole(dtype, 3, 2 * n), whole(dtype, n, 8) },
+          function(x, w, b, gaps, y)
+            local layer = ridge.nn.Linear(8, n, { activation = 'tanh' }):to(dtype):to(x.device)
+            layer.weight:detach():copy_(w)
+            layer.bias:detach():copy_(b)
+            return layer(x), gaps:narrow(2, 1, n, 2):matmul(y)
+          end)
+      end
+    end
+    for _, n in ipairs { 16, 512, 528, 1024, 1040, 2064 } do
+      try(out, ('i8 %d columns'):format(n), { whole('i8', 3, 16), whole('i8', n, 16),
+        numbers('f32', n) }, function(x, w, scales)
+          return ridge.scaled_linear(x, w, 0.5, scales:abs()), ridge.scaled_linear(x, w, 0.5, 2)
+        end)
+    end
+    -- axes before the last are rows of one product, also where they have one row each
+    local modes = C.rg_device_modes_now()
+    modes.vendor = 0
+    for _, dtype in ipairs { 'f32', 'bf16' } do
+      try(out, dtype .. ' rows out of several', { whole(dtype, 5, 3, 16), whole(dtype, 16, 8),
+        whole(dtype, 2, 5, 3, 16) }, function(x, y, z)
+          return x:narrow(2, 2, 1):matmul(y), x:matmul(y), x:narrow(2, 1, 2):matmul(y),
+            z:narrow(3, 3, 1):matmul(y), z:narrow(2, 1, 1):matmul(y)
+        end)
+    end
+  end)
+
   texts('attention', function(out)
     local modes = C.rg_device_modes_now()
     for _, dtype in ipairs(FLOATS) do

@@ -8,6 +8,7 @@
 require 'jit.opt'.start('-sink') -- see op_spec.lua
 
 local ffi = require 'ffi'
+ffi.cdef 'size_t rgsim_launched(char *text, size_t room);'
 local all = dofile('tests/op/cases.lua')
 local cases, reference, tensors = all.cases, all.reference, all.tensors
 local C = tensors.C
@@ -165,6 +166,30 @@ describe('cuDNN in the simulator', function()
       end
     end)
     assert.are.same({ cudnn = 10 }, found.conv2d)
+  end)
+
+  -- What cuDNN does not fuse is a pass of our own over its sums: in packs of 16 bytes where these
+  -- lie so, a thread each, in as many blocks as that takes.
+  it('leaves activations to a pass that has a thread for each pack', function()
+    local plugin = ffi.load 'build/libridge_gpusim.so'
+    local text = ffi.new('char[?]', 65536)
+    local function blocks(side, channels, nhwc)
+      local x = nhwc and { 1, side, side, 1 } or { 1, 1, side, side }
+      local list = { input(x, 'f32'), input({ channels, 1, 1, 1 }, 'f32') }
+      local t = {}
+      for i = 1, 2 do t[i] = tensors.make(list[i], list[i].shape, 'f32') end
+      local args, out = { act = 4, nhwc = nhwc or nil }, ffi.new 'rg_tensor *[1]'
+      plugin.rgsim_launched(text, 65536)
+      tensors.check(cases.conv2d.call(C, t, args, out))
+      near(tensors.hold(out[0]), cases.conv2d.reference(list, args)[1], 8, 'tanh')
+      return ffi.string(text, plugin.rgsim_launched(text, 65536)):match
+        '(%d+) 1 1\t256 1 1\t0\t[^\n]*k_conv2d_epilogue'
+    end
+    for _, nhwc in ipairs { false, true } do
+      assert.are.equal('1', blocks(16, 4, nhwc)) -- 256 packs of four
+      assert.are.equal('2', blocks(18, 4, nhwc))
+    end
+    assert.are.equal('4', blocks(17, 3)) -- 867 elements, which no pack divides
   end)
 
   -- A view from `start` on along an axis; x is cut likewise.
