@@ -129,6 +129,13 @@ describe('on both sides of a border', function()
       function(x) return x:narrow(2, 2, 9000):sum(2), x:narrow(2, 2, 9000):sum(1) end)
     try(out, 'f32 of two axes', { numbers('f32', 65, 9, 130) },
       function(x) return x:sum { 1, 3 }, x:sum { 1, 2 }, x:sum(2), x:transpose(1, 3):sum(3) end)
+    -- neighbouring axes that are one behind another axis, among those that are summed and that stay
+    try(out, 'f32 of axes that join', { numbers('f32', 5, 3, 4, 7), numbers('f32', 3, 5, 4, 64) },
+      function(x, y)
+        return x:sum { 1, 3, 4 }, x:sum(2), y:sum { 1, 3, 4 }, y:sum(2), y:max { 1, 3, 4 },
+          y:norm(2, { 1, 3, 4 }), y:transpose(3, 4):sum { 1, 3, 4 },
+          y:narrow(3, 2, 3):sum { 1, 3, 4 }
+      end)
   end)
 
   texts('positions', function(out)
