@@ -46,6 +46,11 @@ if given.parent and not os.getenv 'RIDGE_PADDING' then
   end
 end
 
+if os.getenv 'RIDGE_PADDING' then -- in a worker
+  if given.broken then error 'this worker is broken' end
+  if given.absent then os.exit(0) end
+end
+
 local sw = sweep 'pool' {
   space = { k = sweep.range(1, given.points), kind = { 'a', 'b' } },
   timeout = given.timeout,
@@ -83,6 +88,7 @@ local sw = sweep 'pool' {
     end
     m:time('fwd', function() return p.k * 100 + (p.kind == 'b' and 50 or 0) end)
     m:metric('pid', ffi.C.getpid())
+    m:metric('padding', #(os.getenv 'RIDGE_PADDING' or ''))
   end,
 }
 
