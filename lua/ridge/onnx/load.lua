@@ -9,17 +9,20 @@ local draw = require 'ridge.onnx.draw'
 local dtype = require 'ridge.tensor.dtype'
 local file = require 'ridge.onnx.file'
 local guard = require 'ridge.guard'
-local no_grad = require('ridge.tensor.grad').no_grad
+local grad = require 'ridge.tensor.grad'
 local Module = require 'ridge.nn.module'
 local options = require 'ridge.options'
 local outside = require 'ridge.onnx.outside'
 local prepare = require 'ridge.onnx.prepare'
+local qdq = require 'ridge.onnx.qdq'
 local ref = require 'ridge.ffi.ref'
 local walk = require 'ridge.onnx.walk'
 
 local M = {}
 
 local OPTIONS = {
+  bytes = { 'boolean', default = true, doc = 'products and sums between DequantizeLinear and '
+    .. 'QuantizeLinear are computed in whole numbers; false: node by node, in f32' },
   values = { 'table', doc = 'inputs that stay the same, tensors by name: they are no arguments' },
 }
 
@@ -203,7 +206,7 @@ local function values_of(self, graph, given)
   end
 end
 
-function Model:init(model, what, given)
+function Model:init(model, what, given, bytes)
   local graph = prepare.model(model, what)
   self.what, self.opset = what, model.opset
   self.fields, self.held, self.fixed, self.values = {}, {}, {}, {}
@@ -220,12 +223,25 @@ function Model:init(model, what, given)
   end
   self.nodes = fold(self, graph.nodes, budget_of(model))
   sweep(self, self.nodes, self.outputs)
-  walk.last_uses(self.nodes, self.outputs)
+  self.in_bytes = bytes and qdq.fused(self, self.nodes, self.outputs) or nil
+  for _, nodes in ipairs { self.nodes, self.in_bytes } do walk.last_uses(nodes, self.outputs) end
   self:eval()
 end
 
-local function run(self, env, known)
-  walk.walk(self.nodes, env, known)
+-- The nodes to run: in whole numbers, through which no gradient goes, where nobody trains or asks
+-- for one, and nothing is of another type or elsewhere.
+local function nodes_for(self, ...)
+  if not self.in_bytes or self.training or self.float_type then return self.nodes end
+  local recording = grad.recording()
+  for i = 1, select('#', ...) do
+    local x = select(i, ...)
+    if x.device ~= 'cpu' or recording and x.requires_grad then return self.nodes end
+  end
+  return self.in_bytes
+end
+
+local function run(self, nodes, env, known)
+  walk.walk(nodes, env, known)
   local results = {}
   for i, output in ipairs(self.outputs) do
     local x = env[output.name]
@@ -244,7 +260,7 @@ function Model:to(name, made)
   local device = dtype.is_device(name)
   for key, x in pairs(self.fixed) do
     if device or dtype.kind[x.dtype] == 'float' and not self.asked[key] then
-      self.fixed[key] = no_grad(x.to, x, name)
+      self.fixed[key] = grad.no_grad(x.to, x, name)
     end
   end
   Module.to(self, name, made)
@@ -275,10 +291,11 @@ function Model:forward(...)
     env[input.name] = x
     if self.read_inputs[i] then known[input.name] = true end
   end
-  for _, node in ipairs(self.nodes) do
+  local nodes = nodes_for(self, ...)
+  for _, node in ipairs(nodes) do
     node.training, node.float_type = self.training, self.float_type
   end
-  local ok, results = pcall(run, self, env, known)
+  local ok, results = pcall(run, self, nodes, env, known)
   if not ok then error(placed(results), 0) end
   return unpack(results, 1, #self.outputs)
 end
@@ -327,7 +344,7 @@ end
 ---@return table module
 function M.of(model, what, opts)
   opts = options.check(OPTIONS, opts, 'onnx.load')
-  return no_grad(outside.call, Model, model, what, opts.values)
+  return grad.no_grad(outside.call, Model, model, what, opts.values, opts.bytes)
 end
 
 --- Read an ONNX file as a module: it is called with the file's inputs, in their order, and returns
@@ -336,10 +353,15 @@ end
 --- are constants of it. In training Dropout drops elements; the running statistics of
 --- BatchNormalization stay as they are.
 ---
+--- In evaluation, on a CPU, what stands between DequantizeLinear and QuantizeLinear (QDQ) is
+--- computed in whole numbers, as nets of ridge.quant are, at most one step from what the nodes give
+--- one by one; no gradient goes through it. { bytes = false } leaves the nodes.
+---
 --- An input that gives a shape or an axis is read when it is called, and in a plan when that is
 --- made: another value makes another plan.
 ---@param path string
----@param opts table|nil { values = { shape = t } }: inputs that stay what is given here
+---@param opts table|nil { values = { shape = t }, bytes = true }: inputs that stay what is given
+---  here; products of QDQ in whole numbers
 ---@return table module
 function M.load(path, opts)
   if type(path) ~= 'string' then

@@ -68,8 +68,8 @@ local function flat_options(g, after)
 end
 
 -- May ridge's own pooling do it: images, and no window of padding alone.
-local function is_flat(x, g)
-  if g.rank ~= 2 or not g.whole or not kit.is_float(x) then return false end
+local function is_flat(x, g, of_bytes)
+  if g.rank ~= 2 or not g.whole or not (of_bytes or kit.is_float(x)) then return false end
   for i = 1, 2 do
     if g.before[i] >= g.kernel[i] or g.after[i] >= g.kernel[i] then return false end
   end
@@ -94,7 +94,9 @@ end
 
 function M.MaxPool(n, x)
   local g = geometry(n, x)
-  if not n:wants(2) and is_flat(x, g) then
+  local bytes = (x.dtype == 'u8' or x.dtype == 'i8') and x.device == 'cpu'
+  if not n:wants(2) and is_flat(x, g, bytes) then
+    if bytes then return ridge.scaled_pool2d(x, g.kernel, flat_options(g, g.after)) end
     return x:max_pool2d(g.kernel, flat_options(g, g.after))
   end
   if not n:wants(2) then

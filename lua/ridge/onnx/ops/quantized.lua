@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- ONNX's operators on quantized numbers.
 
+local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
 local cast = require 'ridge.onnx.ops.cast'
 local Conv = require 'ridge.onnx.ops.conv'.Conv
@@ -37,9 +38,20 @@ local function quantized(x, scale, zero, name)
   return bounded(y, name)
 end
 
+-- One scale, and a zero point of bytes or none: what ridge has as one call.
+local function is_single(scale, zero, name)
+  return (name == 'u8' or name == 'i8') and scale.count == 1 and scale.dtype == 'f32'
+    and (not zero or zero.count == 1 and zero.dtype == name)
+end
+
+local function single(v) return v and v:reshape(1) end
+
 function M.QuantizeLinear(n, x, scale, zero)
   local code = n:int('output_dtype', 0)
   local name = zero and zero.dtype or code ~= 0 and kit.type_of(n, code) or 'u8'
+  if is_single(scale, zero, name) and kit.is_float(x) and x.dtype ~= 'f64' then
+    return ridge.quantize(x, single(scale), single(zero), { type = name })
+  end
   x = x:to 'f32'
   local y = spread(n, scale, x):to 'f32'
   if kit.kind[name] == 'stored' then
@@ -53,6 +65,9 @@ end
 function M.DequantizeLinear(n, x, scale, zero)
   local code = n:int('output_dtype', 0)
   local name = code ~= 0 and kit.type_of(n, code) or scale.dtype
+  if is_single(scale, zero, x.dtype) and name == 'f32' then
+    return ridge.dequantize(x, single(scale), single(zero))
+  end
   local y = x:to 'f32'
   if zero then y = y - spread(n, zero:to 'f32', x) end
   return (y * spread(n, scale, x):to 'f32'):to(name)
