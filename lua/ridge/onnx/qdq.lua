@@ -127,7 +127,7 @@ local function marked(x)
   return x
 end
 
-local function transposed()
+local function by_rows()
   local kept = derived(function(w) return marked(w:t():contiguous()) end)
   return function(w) -- a plan derives its own, and remakes it
     return outside.is_captured() and w:t():contiguous() or kept(w)
@@ -240,18 +240,18 @@ function KINDS.Conv(search, n, gone)
   end)
 end
 
--- A product of rows; turned: the weight has a column for each output.
-local function dense(search, n, gone, turned, bias_name, name)
+-- A product of rows; by_columns: the weight has a column for each output.
+local function dense(search, n, gone, by_columns, bias_name, name)
   local x = search:bytes(n.inputs[1])
-  local w = x and search:weight(n.inputs[2], function(t) return turned and t.ndim or 1 end)
+  local w = x and search:weight(n.inputs[2], function(t) return by_columns and t.ndim or 1 end)
   if not w or w.tensor.ndim ~= 2 or w.tensor.count / w.rows > MOST then return nil end
   local bias = search:bias(bias_name, w.rows)
   if not bias then return nil end
-  local turn = turned and transposed()
-  if not turned then marked(w.tensor) end
+  local transpose = by_columns and by_rows()
+  if not by_columns then marked(w.tensor) end
   return search:product(n, { x = x, act = 'none' }, w, bias, name, gone, function(options)
     return function(_, bytes, weight, x_scale, w_scale, ...)
-      return ridge.scaled_linear(bytes, turn and turn(weight) or weight, vector(x_scale),
+      return ridge.scaled_linear(bytes, transpose and transpose(weight) or weight, vector(x_scale),
         vector(w_scale), options({}, x_scale, w_scale, ...))
     end
   end)

@@ -190,7 +190,7 @@ describe('nodes of a QDQ file', function()
       g.bf, g.b, g.b_scale = t { 0.5, -30 }, nil, nil
       table.remove(graph.nodes, 3)
     end },
-    ['a weight that is not turned'] = { 'Gemm', function(g, graph, a)
+    ['a weight of columns'] = { 'Gemm', function(g, graph, a)
       g.w = t({ { 1, -4 }, { 2, 5 }, { 3, 6 } }, 'i8')
       a.transB, graph.nodes[2].attributes.axis = int(0), int(1)
     end },
