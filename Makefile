@@ -172,6 +172,10 @@ docs: all            ## make web pages of the documentation, in build/docs, with
 readers:             ## get what opens traces and event files, for tests (TensorBoard, Perfetto)
 	@scripts/readers/install.sh
 
+.PHONY: jupyter
+jupyter: all         ## try the kernel with Jupyter's own tools (jupyter_kernel_test, nbclient)
+	@scripts/jupyter/check.sh
+
 check: all strict    ## run what is not a test: layers, docs, map, words, format, lint and so on
 	@scripts/deps lint
 	@$(RUN) tests/check

@@ -176,9 +176,7 @@ end
 
 function SAYS.finish(self)
   printed(self)
-  for _, socket in ipairs { self.iopub, self.shell, self.control, self.stdin, self.beat } do
-    socket:close()
-  end
+  for _, socket in ipairs(self.open) do socket:close() end
   self.pair:send { wire.pack { 'finished' } }
   self.pair:close()
   self.done = true
@@ -207,6 +205,7 @@ local function listen(self)
   local function open(kind, channel, options)
     options.linger = 1000
     local socket = zmq.socket(context, kind, options)
+    self.open[#self.open + 1] = socket
     socket:bind(config.ports[channel])
     return socket
   end
@@ -221,12 +220,10 @@ local function listen(self)
   end)
   self.pair:send { wire.pack { ok and 'listening' or 'failed',
     ok and '' or tostring(reason.message or reason) } }
-  if not ok then
-    for _, name in ipairs { 'shell', 'control', 'stdin', 'beat', 'iopub', 'pair' } do
-      if self[name] then self[name]:close() end
-    end
-  end
-  return ok
+  if ok then return true end
+  for _, socket in ipairs(self.open) do socket:close() end
+  self.pair:close()
+  return false
 end
 
 local function waits(self)
@@ -267,7 +264,7 @@ end
 return function(text)
   local config = canonical.decode(text)
   local self = setmetatable({ config = config, sign = wire.signer(config.key), parent = '{}',
-    buffer = ffi.new('char[?]', CHUNK), streams = {
+    open = {}, buffer = ffi.new('char[?]', CHUNK), streams = {
       { name = 'stdout', fd = config.out, pieces = {}, size = 0 },
       { name = 'stderr', fd = config.err, pieces = {}, size = 0 },
     } }, Io)

@@ -148,8 +148,9 @@ function M.inspect_request(kernel, content)
   if name and not found then
     found = help.lookup(name, env)
     local value = rawget(env, name)
-    if value ~= nil and (not found or found:find '^%S+ is a %l+$') then
-      found = inspect.value(value)
+    if value ~= nil then
+      local said = found and not found:find '^%S+ is a %l+$' and '\n\n' .. found or ''
+      found = inspect.value(value) .. said
     end
   end
   return { status = 'ok', found = found ~= nil, metadata = {},

@@ -32,7 +32,7 @@ const char *zmq_strerror(int code);
 
 local TYPES = { PAIR = 0, PUB = 1, SUB = 2, REQ = 3, REP = 4, DEALER = 5, ROUTER = 6 }
 local OPTIONS = { subscribe = 6, linger = 17, sndhwm = 23, rcvhwm = 24, maxmsgsize = 22,
-  handover = 56 }
+  handover = 56, routing_id = 5 }
 local LAST_ENDPOINT, DONTWAIT, SNDMORE = 32, 1, 2
 local POLLIN = 1
 local EINTR, EAGAIN = 4, 11
