@@ -231,6 +231,7 @@ end
 local function prepare(self)
   colour.enabled = false
   self.session = session.new {
+    cells = true,
     write = function(text) io.stdout:write(text) end,
     shown = function(n, values)
       if self.silent then return end

@@ -163,7 +163,7 @@ function M.is_complete_request(kernel, content)
   if question.answer(code, kernel.session.env) or request and request.takes ~= 'code' then
     return { status = 'complete' }
   end
-  local parsed = parse.compile(request and request.rest or code, '=cell')
+  local parsed = parse.compile(request and request.rest or code, '=cell', true)
   if parsed.kind == 'error' then return { status = 'invalid' } end
   if parsed.kind == 'incomplete' then return { status = 'incomplete', indent = '  ' } end
   return { status = 'complete' }

@@ -31,6 +31,27 @@ local function of_shell(source)
   return is_call and ('; it is written ridge.%s(...)'):format(word) or ''
 end
 
+local LINES = 200 -- of a last expression
+
+-- Statements and a last expression that begins a line of its own, as cells of notebooks end: the
+-- chunk returns nil, then its values. A text that is statements as a whole ends in one only where
+-- the line begins with a name: a bracket or a sign would go on with the line before.
+local function last_expression(source, name, is_whole)
+  local at, begins = #source, nil
+  for _ = 1, LINES do
+    while at > 0 and source:byte(at) ~= 10 do at = at - 1 end
+    if at == 0 then return nil end
+    begins = at + 1
+    local tail = source:sub(begins)
+    if (not is_whole or tail:find '^%s*[%a_]') and loadstring('return nil, ' .. tail) then
+      local head = source:sub(1, at)
+      return loadstring(head) and loadstring(locals.keep(head) .. 'return nil, ' .. tail, name)
+    end
+    at = at - 1
+  end
+  return nil
+end
+
 ---@class ridge.repl.Parsed
 ---@field kind 'expression'|'statement'|'incomplete'|'error'
 ---@field chunk function|nil returns nil, then the values, for an expression; else its results
@@ -42,8 +63,9 @@ end
 -- the typed line out of every traceback.
 ---@param source string what was typed
 ---@param name string the chunk's name in messages, as loadstring takes it
+---@param is_cell? boolean statements may end in an expression, whose values are shown
 ---@return ridge.repl.Parsed parsed
-function M.compile(source, name)
+function M.compile(source, name, is_cell)
   if #lexer.words(source) == 0 then
     local _, open = lexer.tokens(source)
     if not open then return { kind = 'statement', chunk = function() end } end
@@ -53,6 +75,8 @@ function M.compile(source, name)
   if chunk then return { kind = 'expression', chunk = chunk } end
   local message
   chunk, message = loadstring(locals.keep(source), name)
+  local last = is_cell and last_expression(source, name, chunk ~= nil)
+  if last then return { kind = 'expression', chunk = last } end
   if chunk then return { kind = 'statement', chunk = chunk } end
   if unfinished(as_expression) or unfinished(message) then
     return { kind = 'incomplete', message = message }

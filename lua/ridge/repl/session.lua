@@ -27,6 +27,7 @@ local REMEMBERED = 200   -- typed texts kept for showing their lines in errors
 ---@field call? function runs a function as host.call does; xpcall without Ctrl-C if not given
 ---@field bare? boolean strings are shown as they are, not quoted
 ---@field name? string names the chunks in messages, '[n]' if not given
+---@field cells? boolean statements may end in an expression, whose values are shown
 ---@field shown? fun(n: integer, values: any[]) shows values, instead of their texts
 ---@field failed? fun(failure: ridge.repl.Report|nil) takes what went wrong, nil: a press of Ctrl-C,
 ---  instead of its text
@@ -45,7 +46,7 @@ function M.new(opts)
     write = opts.write, complain = opts.complain,
     call = opts.call or (host and host.call) or plain_call,
     bare = opts.bare, name = opts.name, kind = opts.name and 'once' or 'session',
-    shown = opts.shown, on_failure = opts.failed,
+    cells = opts.cells, shown = opts.shown, on_failure = opts.failed,
     typed = {},
   }, Session)
 end
@@ -85,7 +86,7 @@ end
 ---@param values any[]
 ---@param text string what was typed: a `;` behind it keeps quiet
 function Session:show(n, values, text)
-  if n == 0 then return end
+  if n <= 0 then return end -- less: a return without values, in front of a last expression
   if not parse.silent(text) and self.shown then
     self.shown(n, values)
   elseif not parse.silent(text) then
@@ -137,7 +138,7 @@ function Session:run(text)
   local request = command.read(text)
   local code = not request and text or request.takes == 'code' and request.rest or nil
   local name = self.name or ('[%d]'):format(self.count + 1)
-  local parsed = code and parse.compile(code, '=' .. name)
+  local parsed = code and parse.compile(code, '=' .. name, self.cells)
   if parsed and parsed.kind == 'incomplete' then
     self.message = parsed.message
     return 'incomplete'

@@ -50,6 +50,10 @@ describe('a kernel', function()
     assert.equal('42', out[2].content.data['text/plain'])
     assert.equal(reply.execution_count, out[2].content.execution_count)
     assert.equal(reply.execution_count, out[1].content.execution_count)
+    out = select(2, k:run 'local part = 1\npart + 41')
+    assert.equal('42', out[2].content.data['text/plain'])
+    out = select(2, k:run 'do return end\n1')
+    assert.equal('execute_input', types(out))
     out = select(2, k:run '_ + 1, "x"')
     assert.equal("43\n'x'", out[2].content.data['text/plain'])
     reply, out = k:run [[
@@ -252,7 +256,8 @@ describe('a kernel', function()
 
     for code, status in pairs { ['1'] = 'complete', ['for i = 1, 3 do'] = 'incomplete',
         ['f('] = 'incomplete', ['x = = 1'] = 'invalid', ['%who'] = 'complete', ['!ls'] = 'complete',
-        ['%time f('] = 'incomplete', ['?x'] = 'complete', [''] = 'complete' } do
+        ['%time f('] = 'incomplete', ['?x'] = 'complete', [''] = 'complete',
+        ['local x = 1\nx'] = 'complete' } do
       assert.same({ code, status }, { code, k:ask('is_complete_request', { code = code }).status })
     end
     k:drop()

@@ -150,4 +150,32 @@ describe('a text of many lines', function()
       for i = 1, 3000 do lines[#lines + 1] = i .. ',' end
       assert.equal('error', (typed(lines))[1])
     end)
+
+  it('takes a last expression behind statements, in a cell', function()
+    local function values(text)
+      local parsed = parse.compile(text, '=cell', true)
+      if parsed.kind ~= 'expression' then return parsed.kind end
+      setfenv(parsed.chunk, setmetatable({}, { __index = _G }))
+      return select(2, parsed.chunk())
+    end
+    assert.equal(3, values 'local x = 1\nx + 2')
+    assert.equal(3, values 'x = 1\n\nx + 2\n\n-- that is it\n')
+    assert.equal(3, values 'local x = 1\n(x +\n2)')
+    assert.equal(9, values 'function f(x)\n  return x\nend\nf(\n  9\n)')
+    assert.equal('s', values "x = 1\n's'")
+    -- what goes on with the line before is no expression of its own
+    for _, text in ipairs { 'x = 3\n-1', 'x = f\n(1)', "x = f\n'a'", 'x = f\n{}', 'x =\n3',
+        'x = 1 +\nf', 'for i = 1, 3 do\nf()\nend', 's = [[\nx\n]]', 'x = 1\n--[[\ny\n]]',
+        'do return end\nlocal x', 'x = 1' } do
+      local chunk = loadstring(text) and 'statement' or 'incomplete'
+      assert.equal(chunk, values(text), text)
+    end
+    assert.equal('error', values 'x = 1\n= 3')
+    assert.equal('incomplete', values 'x = 1\nf(')
+    assert.equal('incomplete', parse.compile('local x = 1\nx', '=[1]').kind) -- at the prompt
+    assert.equal(0, select('#', values 'do return end\nx'))
+    -- an error is at the line where it was typed
+    local _, message = pcall(parse.compile('local x = 1\n\nx.y.z', '=cell', true).chunk)
+    assert.matches('^cell:3: ', message)
+  end)
 end)
