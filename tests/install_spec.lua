@@ -38,6 +38,9 @@ describe('what is installed', function()
         ['fish/vendor_completions.d/ridge.fish'] = 'complete %-c ridge' } do
       assert.matches(word, run('cat ' .. at .. 'share/' .. name))
     end
+    assert.matches('@meta', run('cat ' .. at .. 'share/ridge/library/ridge.lua'))
+    local kernel = run('cat ' .. at .. 'share/jupyter/kernels/ridge/kernel.json')
+    assert.truthy(kernel:find('["' .. at .. 'bin/ridge","kernel",', 1, true))
   end)
 
   it('is the same after another time, without what an older one had', function()
@@ -105,6 +108,11 @@ describe('what is installed', function()
     run(("'%s/bin/ridge' -e 1+1"):format(root))
     run(("DESTDIR='%s' PREFIX=/ scripts/install --remove; rmdir '%s' 2>/dev/null || :"):format(root,
       root))
+    -- below /usr/lib, where LuaJIT looks there, too; /usr/local is another prefix
+    run(("DESTDIR='%s' PREFIX=/usr scripts/install build"):format(root))
+    run(("test ! -e '%s/usr/local' && find '%s/usr/lib' -path '*/lua/5.1/ridge.so' | grep -q .")
+      :format(root, root))
+    run(("DESTDIR='%s' PREFIX=/usr scripts/install --remove; rm -rf '%s'"):format(root, root))
     assert.equal(before, all(folder))
   end)
 

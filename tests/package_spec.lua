@@ -57,7 +57,8 @@ describe('packages', function()
     local listed = run(("cd '%s' && find . ! -type d"):format(at))
     for _, path in ipairs { 'man/man1/ridge.1.gz', 'bash-completion/completions/ridge',
         'zsh/vendor-completions/_ridge', 'fish/vendor_completions.d/ridge.fish',
-        'ridge/library/ridge.lua', 'doc/ridge/recipes/digits.lua', 'doc/ridge/docs/README.md',
+        'ridge/library/ridge.lua', 'jupyter/kernels/ridge/kernel.json',
+        'doc/ridge/recipes/digits.lua', 'doc/ridge/docs/README.md',
         'doc/ridge/copyright', 'doc/ridge/changelog.gz', 'doc/ridge-doc/copyright' } do
       assert.truthy(listed:find('./usr/share/' .. path .. '\n', 1, true), path)
     end

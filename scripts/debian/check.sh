@@ -74,6 +74,7 @@ test -s /tmp/home/w.png
 bash -n /usr/share/bash-completion/completions/ridge
 zcat /usr/share/man/man1/ridge.1.gz | grep -q '^.SH COMMANDS'
 cd /
+grep -q '"/usr/bin/ridge","kernel"' /usr/share/jupyter/kernels/ridge/kernel.json
 ridge kernel --install --prefix /tmp/home >/dev/null
 grep -q '"/usr/lib/ridge/ridge","kernel"' /tmp/home/share/jupyter/kernels/ridge/kernel.json
 rm -rf /tmp/home

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Jupyter's own tools, into a virtual environment, by default build/jupyter: jupyter_kernel_test asks
-# a kernel what each message should be answered with, nbclient runs notebooks.
+# Jupyter's own tools, into a virtual environment, by default build/jupyter: jupyter_kernel_test
+# asks a kernel what each message should be answered with, nbclient runs notebooks.
 set -eu
 folder=${1:-build/jupyter}
 if [ ! -e "$folder/complete" ]; then

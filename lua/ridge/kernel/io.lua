@@ -263,7 +263,7 @@ end
 ---@param text string JSON: context, pair, ports, key, session, out, err, room, log, watched
 return function(text)
   local config = canonical.decode(text)
-  local self = setmetatable({ config = config, sign = wire.signer(config.key), parent = '{}',
+  local self = setmetatable({ config = config, sign = wire.hmac(config.key), parent = '{}',
     open = {}, buffer = ffi.new('char[?]', CHUNK), streams = {
       { name = 'stdout', fd = config.out, pieces = {}, size = 0 },
       { name = 'stderr', fd = config.err, pieces = {}, size = 0 },

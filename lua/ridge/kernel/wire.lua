@@ -21,7 +21,7 @@ end
 --- What signs messages: HMAC of SHA-256 (RFC 2104).
 ---@param key string '' signs nothing
 ---@return fun(parts: string[]): string digits
-function M.signer(key)
+function M.hmac(key)
   if key == '' then return function() return '' end end
   if #key > BLOCK then key = sha256.digest(key) end
   key = key .. ('\0'):rep(BLOCK - #key)

@@ -37,12 +37,11 @@ local LINES = 200 -- of a last expression
 -- chunk returns nil, then its values. A text that is statements as a whole ends in one only where
 -- the line begins with a name: a bracket or a sign would go on with the line before.
 local function last_expression(source, name, is_whole)
-  local at, begins = #source, nil
+  local at = #source
   for _ = 1, LINES do
     while at > 0 and source:byte(at) ~= 10 do at = at - 1 end
     if at == 0 then return nil end
-    begins = at + 1
-    local tail = source:sub(begins)
+    local tail = source:sub(at + 1)
     if (not is_whole or tail:find '^%s*[%a_]') and loadstring('return nil, ' .. tail) then
       local head = source:sub(1, at)
       return loadstring(head) and loadstring(locals.keep(head) .. 'return nil, ' .. tail, name)
@@ -75,7 +74,9 @@ function M.compile(source, name, is_cell)
   if chunk then return { kind = 'expression', chunk = chunk } end
   local message
   chunk, message = loadstring(locals.keep(source), name)
-  local last = is_cell and last_expression(source, name, chunk ~= nil)
+  -- `f`, and `(1)` in the next line, may be one thing or two: Lua refuses to say
+  local is_told = chunk or not message:find('ambiguous syntax', 1, true)
+  local last = is_cell and is_told and last_expression(source, name, chunk ~= nil)
   if last then return { kind = 'expression', chunk = last } end
   if chunk then return { kind = 'statement', chunk = chunk } end
   if unfinished(as_expression) or unfinished(message) then

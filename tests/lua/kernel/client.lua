@@ -24,7 +24,7 @@ end
 --- Start a kernel, in a group of its own, as Jupyter does.
 function M.start(options)
   options = options or {}
-  local self = setmetatable({ folder = folders.new(), count = 0, sign = wire.signer(KEY) }, Client)
+  local self = setmetatable({ folder = folders.new(), count = 0, sign = wire.hmac(KEY) }, Client)
   self.file, self.log = self.folder .. '/connection.json', self.folder .. '/log'
   folders.put(self.file, canonical.encode { transport = 'ipc', ip = self.folder .. '/s', key = KEY,
     signature_scheme = 'hmac-sha256', shell_port = 1, iopub_port = 2, stdin_port = 3,

@@ -9,16 +9,16 @@ local wire = require 'ridge.kernel.wire'
 describe('messages', function()
   it('are signed by HMAC of SHA-256 (RFC 4231)', function()
     assert.equal('b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7',
-      wire.signer(('\11'):rep(20)) { 'Hi There' })
+      wire.hmac(('\11'):rep(20)) { 'Hi There' })
     assert.equal('5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843',
-      wire.signer 'Jefe' { 'what do ya', ' want ', 'for nothing?' })
+      wire.hmac 'Jefe' { 'what do ya', ' want ', 'for nothing?' })
     assert.equal('60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54',
-      wire.signer(('\170'):rep(131)) { 'Test Using Larger Than Block-Size Key - Hash Key First' })
-    assert.equal('', wire.signer '' { 'anything' })
+      wire.hmac(('\170'):rep(131)) { 'Test Using Larger Than Block-Size Key - Hash Key First' })
+    assert.equal('', wire.hmac '' { 'anything' })
   end)
 
   it('come back as they were sent, to whom and whose', function()
-    local sign = wire.signer 'k'
+    local sign = wire.hmac 'k'
     local message = { to = { 'a', '\0b' }, header = wire.header('status', 's', 'k'), parent = '{}',
       metadata = '{"x":1}', content = '{"y":[]}' }
     local frames = wire.frames(message, sign)

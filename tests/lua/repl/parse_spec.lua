@@ -164,7 +164,8 @@ describe('a text of many lines', function()
     assert.equal(9, values 'function f(x)\n  return x\nend\nf(\n  9\n)')
     assert.equal('s', values "x = 1\n's'")
     -- what goes on with the line before is no expression of its own
-    for _, text in ipairs { 'x = 3\n-1', 'x = f\n(1)', "x = f\n'a'", 'x = f\n{}', 'x =\n3',
+    assert.equal('error', values 'x = f\n(1)')
+    for _, text in ipairs { 'x = 3\n-1', "x = f\n'a'", 'x = f\n{}', 'x =\n3',
         'x = 1 +\nf', 'for i = 1, 3 do\nf()\nend', 's = [[\nx\n]]', 'x = 1\n--[[\ny\n]]',
         'do return end\nlocal x', 'x = 1' } do
       local chunk = loadstring(text) and 'statement' or 'incomplete'
