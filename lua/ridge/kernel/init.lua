@@ -155,7 +155,13 @@ local function request(self, parts)
   else
     local answer = requests[kind]
     if type(answer) == 'function' and kind ~= 'error_of' then
-      reply = answer(self, content)
+      local ok, failure = pcall(answer, self, content)
+      reply = failure
+      if not ok then -- the kernel's own mistake is answered, too
+        local message = type(failure) == 'table' and failure.message or failure
+        reply = requests.error_of { message = tostring(message), frames = {} }
+        reply.status = 'error'
+      end
     elseif kind:find '_request$' then
       reply = requests.error_of { message = ("this kernel knows no '%s'"):format(utf8.clean(kind)),
         frames = {} }
@@ -163,7 +169,7 @@ local function request(self, parts)
     end
   end
   if reply then
-    self:send(channel, kind:gsub('_request$', '_reply'), reply, self.from)
+    self:send(channel, utf8.clean((kind:gsub('_request$', '_reply'))), reply, self.from)
   end
   self:publish('status', { execution_state = 'idle' })
 end
@@ -260,6 +266,9 @@ local function prepare(self)
     end
     exit(...)
   end
+  host.ignore_pipes()
+  local _, _, _, ram = host.machine()
+  if ram > 0 then host.limit_memory(0.9 * ram) end -- as at the prompt
   host.call('session', function() end) -- a press of Ctrl-C while nothing runs is none
 end
 
@@ -279,6 +288,7 @@ function M.run(path)
         io.stderr:write('ridge kernel: ', tostring(type(reason) == 'table' and reason.message
           or reason), '\n')
       end
+      pcall(self.session.collect, self.session)
     end
   end
   finish(self)

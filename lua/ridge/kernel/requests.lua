@@ -20,9 +20,10 @@ local wire = require 'ridge.kernel.wire'
 local M = {}
 local list = canonical.list
 
---- A text of the content; what is not there is ''.
+--- A text of the content; what is not there is ''. Halves of pairs, which JSON can write, are no
+--- UTF-8.
 local function text(content, name)
-  return type(content[name]) == 'string' and content[name] or ''
+  return type(content[name]) == 'string' and utf8.clean(content[name]) or ''
 end
 
 local function number(content, name, default)
@@ -54,7 +55,7 @@ local function user_expressions(kernel, asked)
   local out = {}
   for name, code in pairs(asked) do
     local outcome
-    local parsed = parse.compile(tostring(code), '=' .. utf8.clean(tostring(name)))
+    local parsed = parse.compile(tostring(code), '=expression')
     if parsed.kind == 'expression' then
       local ok, failure = kernel.session.call('session', function()
         local _, values = kernel.session:values(parsed)
@@ -67,7 +68,7 @@ local function user_expressions(kernel, asked)
       outcome = error_of(report.syntax(parsed.message or 'no expression'))
     end
     outcome.status = outcome.status or 'error'
-    out[name] = outcome
+    out[utf8.clean(tostring(name))] = outcome
   end
   return out
 end

@@ -16,9 +16,8 @@ local unfinished = require 'ridge.repl.unfinished'
 local M = {}
 
 local SLOW = 0.050         -- seconds from which the time of a line is shown
-local GARBAGE = 64 * 2 ^ 20 -- live bytes more than after the last collection: collect at the prompt
 
-local pcall, tostring, collectgarbage = pcall, tostring, collectgarbage
+local pcall, tostring = pcall, tostring
 
 --- One line: the version, the device, how to get help.
 local function banner()
@@ -102,14 +101,6 @@ function Loop:remember(text)
   self.last = text
 end
 
---- While the user thinks: give back what is dead if it is much.
-function Loop:collect()
-  if host.live_bytes() - self.live > GARBAGE or collectgarbage 'count' - self.heap > 65536 then
-    require('ridge.ffi.ref').collect()
-    self.live, self.heap = host.live_bytes(), collectgarbage 'count'
-  end
-end
-
 --- What one line, or its absence, brings; false when the input has ended.
 ---@param line string|nil what was typed
 ---@param reason string|nil 'interrupted' or 'end' where there is no line
@@ -161,12 +152,12 @@ end
 function M.run(opts)
   local loop = setmetatable({ terminal = opts.terminal, prompt = opts.terminal }, Loop)
   if not loop:open() then return 1 end
-  loop.live, loop.heap = host.live_bytes(), collectgarbage 'count'
   loop.session = opts.session or session.new { write = loop.write }
   loop.session.write = loop.write
   if opts.terminal and not opts.quiet then loop.write(colour.paint('dim', banner()) .. '\n') end
   host.ignore_pipes()
-  local read, write, round, collect = host.editor.read, host.editor.write, loop.round, loop.collect
+  local read, write, round = host.editor.read, host.editor.write, loop.round
+  local collect = loop.session.collect
   local lost = host.lost
   local fresh, further = loop.prompt and '>> ' or '', loop.prompt and '.. ' or ''
   while true do
@@ -177,7 +168,7 @@ function M.run(opts)
     elseif not more or not loop.terminal and lost() then
       break -- the input has ended, or nobody hears
     end
-    pcall(collect, loop)
+    pcall(collect, loop.session)
   end
   host.editor.close()
   return (loop.failed and not opts.terminal) and 1 or 0

@@ -14,11 +14,14 @@ local state = require 'ridge.state'
 local summary = require 'ridge.show.summary'
 local types = require 'ridge.types'
 
+local collectgarbage = collectgarbage -- nothing typed ends it
+
 local M = {}
 local Session = {}
 Session.__index = Session
 
 local KEPT = 64 * 2 ^ 20 -- bytes above which a value is not kept in _
+local GARBAGE = 64 * 2 ^ 20 -- live bytes more than after the last collection: collect
 local REMEMBERED = 200   -- typed texts kept for showing their lines in errors
 
 ---@class ridge.repl.SessionOptions
@@ -49,6 +52,19 @@ function M.new(opts)
     cells = opts.cells, shown = opts.shown, on_failure = opts.failed,
     typed = {},
   }, Session)
+end
+
+--- While the user thinks: give back what is dead if it is much.
+function Session:collect()
+  local host = package.loaded['ridge.host']
+  if not host or not host.live_bytes then return end
+  local live, heap = host.live_bytes(), collectgarbage 'count'
+  if live - (self.live or live) > GARBAGE or heap - (self.heap or heap) > 65536 then
+    require('ridge.ffi.ref').collect()
+    live, heap = host.live_bytes(), collectgarbage 'count'
+    self.live, self.heap = live, heap
+  end
+  self.live, self.heap = self.live or live, self.heap or heap
 end
 
 --- Make a value the last one: _ is the newest, _1, _2, _3 the ones before it.

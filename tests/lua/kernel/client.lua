@@ -24,15 +24,23 @@ end
 --- Start a kernel, in a group of its own, as Jupyter does.
 function M.start(options)
   options = options or {}
-  local self = setmetatable({ folder = folders.new(), count = 0, sign = wire.hmac(KEY) }, Client)
+  local self = setmetatable({ folder = folders.new(), count = 0, sign = wire.hmac(KEY),
+    has_parent = options.has_parent }, Client)
   self.file, self.log = self.folder .. '/connection.json', self.folder .. '/log'
   folders.put(self.file, canonical.encode { transport = 'ipc', ip = self.folder .. '/s', key = KEY,
     signature_scheme = 'hmac-sha256', shell_port = 1, iopub_port = 2, stdin_port = 3,
     control_port = 4, hb_port = 5 })
-  local pipe = io.popen(("cd '%s' && %s setsid '%s/ridge' kernel '%s' >'%s' 2>&1 </dev/null & "
-    .. 'echo $!'):format(self.folder, options.environment or '', M.here, self.file, self.log))
-  self.pid = tonumber(pipe:read '*l')
-  pipe:close()
+  -- in a group of its own; where it has a parent, that is a sleep whose number it is told
+  folders.put(self.folder .. '/start', ([[
+    cd '%s'
+    JPY_PARENT_PID=$$ setsid '%s/ridge' kernel '%s' >'%s' 2>&1 </dev/null &
+    echo $$ $! >pids.new && mv pids.new pids
+    %s]]):format(self.folder, M.here, self.file, self.log, options.has_parent
+      and 'exec sleep 100000' or ''))
+  os.execute(("sh '%s/start' >/dev/null 2>&1 &"):format(self.folder))
+  repeat local file = io.open(self.folder .. '/pids') until file
+  self.parent, self.pid = folders.get(self.folder .. '/pids'):match '(%d+) (%d+)'
+  self.pid = tonumber(self.pid)
   self.context = zmq.context()
   local function open(kind, port, more)
     more.linger = 0
@@ -144,6 +152,7 @@ function Client:close()
   end
   zmq.finish(self.context)
   folders.run(('kill -9 -%d; kill -9 %d'):format(self.pid, self.pid))
+  if self.has_parent then folders.run('kill -9 ' .. self.parent) end
   self:wait()
   folders.remove(self.folder)
 end

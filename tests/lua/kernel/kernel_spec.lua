@@ -338,6 +338,7 @@ describe('a kernel', function()
     -- contents of other kinds than they should be
     for _, content in ipairs { '{}', '{"code": 1}', '{"code": null, "cursor_pos": "x"}',
         '{"code": "1", "cursor_pos": -5, "user_expressions": 3}',
+        '{"code": "\\ud800 = 1", "user_expressions": {"\\ud800": "1", "": "\\ud800"}}',
         '{"code": "a", "cursor_pos": 1e300, "hist_access_type": [], "n": -3}' } do
       for _, kind in ipairs { 'execute', 'complete', 'inspect', 'is_complete', 'history',
           'comm_info' } do
@@ -387,11 +388,25 @@ describe('the life of a kernel', function()
     k:wait()
   end)
 
-  it('goes with whoever started it', function()
+  it('goes when whoever started it is gone', function()
     k:close()
-    -- a shell that Jupyter would be: it is gone at once, the kernel has its number
-    k = client.start { environment = 'JPY_PARENT_PID=$$' }
-    assert.equal('ok', k:run('1').status) -- not its parent: it stays
+    k = client.start { has_parent = true }
+    assert.equal('ok', k:run('1').status)
+    k:send('shell', 'execute_request', { code = 'print "on" while true do end' })
+    repeat until k:receive('iopub').type == 'stream'
+    folders.run('kill -9 ' .. k.parent)
+    k:wait()
+    assert.equal('ridge kernel: who started this kernel is gone\n', folders.get(k.log))
+  end)
+
+  it('outlives pipes that nobody reads', function()
+    local reply = k:run [[
+      local pipe = io.popen('exit 0', 'w')
+      os.execute 'sleep 0.1'
+      pipe:write(('x'):rep(2^20))
+      pipe:close()]]
+    assert.equal('ok', reply.status)
+    assert.equal('ok', k:run('1').status)
   end)
 
   it('outlives a standard output that is closed', function()
