@@ -15,7 +15,8 @@
   }
 
   function score(row, words) {
-    const title = row[1].toLowerCase(), heading = row[2].toLowerCase();
+    const title = row[2] ? row[1].toLowerCase() : (row[1] + ' ' + row[0]).toLowerCase();
+    const heading = row[2].toLowerCase();
     let sum = 0;
     for (const word of words) {
       if (heading ? heading.includes(word) : title.includes(word)) sum += heading === word ? 30 : 10;
