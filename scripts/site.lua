@@ -11,6 +11,11 @@ local pages = require 'ridge.docs.pages'
 local from, to = arg[1], arg[2]
 assert(from and to, 'usage: luajit scripts/site.lua PAGES OUT')
 
+if os.execute 'command -v cmark-gfm >/dev/null' ~= 0 then
+  io.stderr:write 'make docs: cmark-gfm is missing: apt-get install cmark-gfm\n'
+  os.exit(1)
+end
+
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
 local function lines_of(command)
@@ -71,7 +76,7 @@ local function converted(page)
   -- what was typed stands out from what is printed, and what varies from what does not
   html = html:gsub('<pre><code class="language%-(%w+)">(.-)</code></pre>', function(kind, code)
     code = ('\n' .. code):gsub('\n(%$ [^\n]*)', '\n<b>%1</b>'):gsub('\n(&gt;&gt; [^\n]*)',
-      '\n<b>%1</b>'):gsub('\n(%.%. [^\n]*)', '\n<b>%1</b>')
+      '\n<b>%1</b>'):gsub('\n(%.%. [^\n]*)', '\n<b>%1</b>'):gsub('\n(&gt; [^\n]*)', '\n<b>%1</b>')
     if kind ~= 'console' and not code:find '\n<b>' then return nil end
     return '<pre><code>' .. code:sub(2):gsub('‹(.-)›', '<var>%1</var>') .. '</code></pre>'
   end)
@@ -110,10 +115,10 @@ local FRAME = [[
 <script defer src="%ssearch.js"></script>
 </head>
 <body data-up="%s">
-<header><a class="home" href="%sindex.html">ridge</a>
+<header><a class="home" href="%sindex.html">ridge</a> <a class="to-pages" href="#pages">Pages</a>
 <form role="search" hidden><input type="search" aria-label="Search" placeholder="Search"
  autocomplete="off"></form></header>
-<nav aria-label="Pages">
+<nav id="pages" aria-label="Pages">
 %s
 </nav>
 <main>
