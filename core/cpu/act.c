@@ -15,6 +15,7 @@ void rg_activate(int32_t act, int32_t lane, void *x, int64_t n)
 rg_status rg_cpu_act_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   static const double weight[RG_ACT_COUNT] = { [RG_ACT_RELU] = 2,
+                                               [RG_ACT_RELU6] = 3,
                                                [RG_ACT_TANH] = 3,
                                                [RG_ACT_SIGMOID] = 3,
                                                [RG_ACT_SILU] = 16,

@@ -169,11 +169,14 @@ static rg_status append_act(dnnl_post_ops_t ops, int32_t act)
                                                       [RG_ACT_GELU] = dnnl_eltwise_gelu_erf,
                                                       [RG_ACT_SILU] = dnnl_eltwise_swish,
                                                       [RG_ACT_TANH] = dnnl_eltwise_tanh,
-                                                      [RG_ACT_SIGMOID] = dnnl_eltwise_logistic };
+                                                      [RG_ACT_SIGMOID] = dnnl_eltwise_logistic,
+                                                      [RG_ACT_RELU6] = dnnl_eltwise_clip };
+  static const float alpha[RG_ACT_COUNT] = { [RG_ACT_SILU] = 1 };
+  static const float beta[RG_ACT_COUNT] = { [RG_ACT_RELU6] = 6 };
 
   if (act != RG_ACT_NONE) {
-    DNNL_TRY("an activation", dnnl_post_ops_append_eltwise(ops, 1.0f, kind[act],
-                                                           act == RG_ACT_SILU ? 1.0f : 0.0f, 0.0f));
+    DNNL_TRY("an activation",
+             dnnl_post_ops_append_eltwise(ops, 1.0f, kind[act], alpha[act], beta[act]));
   }
   return RG_OK;
 }

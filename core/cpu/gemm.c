@@ -44,10 +44,15 @@ const rg_gemm_kernels *rg_gemm_kernels_now(void)
 
 /* -- The epilogue --------------------------------------------------------------------------- */
 
-/* But for relu, which comes with scale and bias. */
+/* Does it come with scale and bias? */
+static bool is_clip(int32_t act)
+{
+  return act == RG_ACT_RELU || act == RG_ACT_RELU6;
+}
+
 static void activate(int32_t act, float *x, int64_t rows, int64_t ldx)
 {
-  if (act == RG_ACT_NONE || act == RG_ACT_RELU) {
+  if (act == RG_ACT_NONE || is_clip(act)) {
     return;
   }
   if (ldx == RG_PANEL) {
@@ -110,8 +115,9 @@ void rg_gemm_epilogue(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_
                epilogue->bias->_stride[0], cols, some);
     bias = some;
   }
-  if (bias != NULL || epilogue->scale != 1.0 || epilogue->act == RG_ACT_RELU) {
-    g->kernels->affine(x, rows, ldx, bias, (float)epilogue->scale, epilogue->act == RG_ACT_RELU);
+  if (bias != NULL || epilogue->scale != 1.0 || is_clip(epilogue->act)) {
+    g->kernels->affine(x, rows, ldx, bias, (float)epilogue->scale,
+                       is_clip(epilogue->act) ? epilogue->act : RG_ACT_NONE);
   }
   activate(epilogue->act, x, rows, ldx);
   for (int64_t r = 0; r < rows; r++) {
@@ -180,7 +186,7 @@ typedef struct part {
 static bool straight(const rg_product *p, int64_t panel)
 {
   return p->c_dtype == RG_F32 && (panel + 1) * RG_PANEL <= p->n &&
-         (p->k > DEPTH_MOST || p->epilogue.act == RG_ACT_NONE || p->epilogue.act == RG_ACT_RELU);
+         (p->k > DEPTH_MOST || p->epilogue.act == RG_ACT_NONE || is_clip(p->epilogue.act));
 }
 
 static void run_part(const rg_gemm *g, const part *t)

@@ -29,8 +29,8 @@ typedef struct rg_gemm_kernels {
   rg_tile_f32 *across[RG_ROWS_MOST + 1]; /* a[r + l * lda]: rows of a side by side */
   rg_tile_f32 *row;                      /* a product of one row */
   int32_t rows_most;
-  /* x = x * scale + bias, and max(., 0) if relu, over rows of 32 */
-  void (*affine)(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, bool relu);
+  /* x = x * scale + bias, and act of that, which is none, relu or relu6, over rows of 32 */
+  void (*affine)(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, int32_t act);
   /* y[i] = bit first + i of bits ? sign : -sign */
   void (*signs)(float *y, const uint8_t *bits, int64_t first, int64_t n, float sign);
   /* y[l * 32 + j] = x[j * ldx + l] for j < cols; columns from cols on are 0 */

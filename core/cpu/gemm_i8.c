@@ -412,7 +412,8 @@ void rg_i8_finish(const rg_i8_product *p, const int32_t *sums, const int32_t *fi
   _Alignas(64) float some[RG_I8_ROWS_MOST * RG_PANEL];
   _Alignas(64) uint8_t bytes[RG_I8_ROWS_MOST * RG_PANEL];
 
-  if (columns == RG_PANEL && size == 1 && (p->act == RG_ACT_NONE || p->act == RG_ACT_RELU)) {
+  if (columns == RG_PANEL && size == 1 &&
+      (p->act == RG_ACT_NONE || p->act == RG_ACT_RELU || p->act == RG_ACT_RELU6)) {
     end->panel[p->dtype == RG_I8]((uint8_t *)p->y + i * p->y_row + j, p->y_row, sums, rows, fix,
                                   &(rg_i8_scales){ .x_scale = x_scale,
                                                    .w_scale = p->w_scale + j,
@@ -420,7 +421,7 @@ void rg_i8_finish(const rg_i8_product *p, const int32_t *sums, const int32_t *fi
                                                    .x_step = p->x_step,
                                                    .y_scale = p->y_scale,
                                                    .y_zero = (float)p->y_zero,
-                                                   .relu = p->act == RG_ACT_RELU });
+                                                   .act = p->act });
     return;
   }
   if (columns == RG_PANEL && p->dtype == RG_F32) {

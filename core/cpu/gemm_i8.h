@@ -48,7 +48,7 @@ typedef struct rg_i8_scales {
   const float *x_scale, *w_scale, *bias;
   int64_t x_step;
   float y_scale, y_zero;
-  bool relu;
+  int32_t act; /* RG_ACT_NONE, RELU or RELU6 */
 } rg_i8_scales;
 
 /* What follows the product, over 32 columns at a time; and the sum of a column. */
@@ -60,8 +60,8 @@ typedef struct rg_i8_end {
   /* bytes of round(x (1 / scale)) + zero, saturated; nan becomes zero */
   void (*to_i8)(int8_t *y, const float *x, int64_t n, float scale, float zero);
   void (*to_u8)(uint8_t *y, const float *x, int64_t n, float scale, float zero);
-  /* both, with ReLU between them where that is asked for, for rows of y that are ldy apart; by
-  ** whether y is signed */
+  /* both, with ReLU or ReLU6 between them where that is asked for, for rows of y that are ldy
+  ** apart; by whether y is signed */
   void (*panel[2])(uint8_t *y, int64_t ldy, const int32_t *sum, int64_t rows, const int32_t *fix,
                    const rg_i8_scales *s);
   int32_t (*total)(const int8_t *x, int64_t n); /* the sum */

@@ -2,7 +2,7 @@
 /*
 ** Products by oneDNN: its primitive found or made, the weight in its packed form, and what it
 ** cannot do itself (a scale, dropout, f16) done over its f32 result; so are activations but for
-** relu, whose bits are those of the same function called behind the product.
+** relu and relu6, whose bits are those of the same function called behind the product.
 */
 #include <string.h>
 
@@ -264,7 +264,8 @@ rg_status rg_product_prepare_dnnl(rg_ready *r)
   rg_dnnl_spec spec;
 
   r->plain_epilogue = p->epilogue.scale == 1.0 && !(p->epilogue.p > 0) &&
-                      (p->epilogue.act == RG_ACT_NONE || p->epilogue.act == RG_ACT_RELU) &&
+                      (p->epilogue.act == RG_ACT_NONE || p->epilogue.act == RG_ACT_RELU ||
+                       p->epilogue.act == RG_ACT_RELU6) &&
                       has_plain_bias(&p->epilogue, dtype) &&
                       (p->c_dtype == RG_F32 || p->c_dtype == dtype);
   r->rows = rows_at_a_time(p);

@@ -49,8 +49,8 @@ static rg_status infer(rg_call *call)
   return RG_OK;
 }
 
-/* The second derivative: of relu none, of tanh and sigmoid by their results, of gelu and silu by
-** what goes in. */
+/* The second derivative: of relu and relu6 none, of tanh and sigmoid by their results, of gelu and
+** silu by what goes in. */
 static rg_value curve(rg_rule *r, int32_t act, rg_value x)
 {
   rg_value s;

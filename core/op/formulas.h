@@ -59,7 +59,8 @@
                                   RG_MISH_BELOW(E(-C(fabs)(x)))))                        \
   F(SOFTSIGN,   softsign,   D(x, (T)1 + C(fabs)(x)))                                     \
   F(HARDSIGMOID, hardsigmoid, RG_HARD_SIX / (T)6)                                        \
-  F(HARDSWISH,  hardswish,  x * (RG_HARD_SIX / (T)6))
+  F(HARDSWISH,  hardswish,  x * (RG_HARD_SIX / (T)6))                                    \
+  F(RELU6,      relu6,      x < 0 ? (T)0 : x > 6 ? (T)6 : x)
 
 /* tanh(log(1 + e^x)) as a quotient without cancellation, of t = e^-|x|: multiplied out, with t^2 in
 ** both where x > 0. */
@@ -103,6 +104,7 @@
   F(CEIL,       ceil,       x)                                                           \
   F(ROUND,      round,      x)                                                           \
   F(TRUNC,      trunc,      x)                                                           \
+  F(RELU6,      relu6,      x < 0 ? 0 : x > 6 ? 6 : x)                                   \
   F(BITWISE_NOT, bitwise_not, ~(U)x)
 /* (U)y + 1 < 2: y is 0 or -1, by which the machine does not divide all numbers. */
 #define RG_BINARY_INTEGER_FORMULAS(F)                                                    \
@@ -157,6 +159,7 @@
 ** (1 + erf(x / sqrt 2)) / 2 + x exp(-x^2 / 2) / sqrt(2 pi). */
 #define RG_SLOPE_FORMULAS(F, C, E, R, D)                                                 \
   F(RELU,       relu,       x > 0 ? (T)1 : (T)0)                                         \
+  F(RELU6,      relu6,      (x > 0) & (x < 6) ? (T)1 : (T)0)                             \
   F(TANH,       tanh,       1 - x * x)                                                   \
   F(SIGMOID,    sigmoid,    x * (1 - x))                                                 \
   F(SILU,       silu,       D((T)1, (T)1 + E(-x)) *                                      \

@@ -73,7 +73,7 @@ void rg_rule_give(rg_rule *r, int32_t i, rg_value x)
 
 bool rg_rule_act_reads_result(int32_t act)
 {
-  return act == RG_ACT_NONE || act == RG_ACT_RELU || act == RG_ACT_TANH || act == RG_ACT_SIGMOID;
+  return act != RG_ACT_GELU && act != RG_ACT_SILU;
 }
 
 extern const rg_op rg_op_act_back;

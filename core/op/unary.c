@@ -56,6 +56,7 @@
   F(SOFTSIGN,    3, NONE, 1, 0)    \
   F(HARDSIGMOID, 4, NONE, 1, 0)    \
   F(HARDSWISH,   5, NONE, 1, 0)    \
+  F(RELU6,       2, NONE, 0, 1)    \
   F(LOGICAL_NOT, 1, NONE, 0, 0)    \
   F(ISNAN,       1, NONE, 0, 0)    \
   F(ISINF,       1, NONE, 0, 0)    \

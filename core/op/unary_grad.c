@@ -125,6 +125,8 @@ static rg_value derivative(rg_rule *r, int32_t id)
     return rg_f_mul(&r->f, dy, rg_f_times(&r->f, x, 2));
   case RG_OP_RELU:
     return rg_rule_act(r, RG_ACT_RELU, y, NULL, dy);
+  case RG_OP_RELU6:
+    return rg_rule_act(r, RG_ACT_RELU6, y, NULL, dy);
   case RG_OP_SQRT: /* 1 / (2 y) */
     return rg_f_times(&r->f, rg_f_div(&r->f, dy, y), 0.5);
   case RG_OP_RSQRT: /* -y^3 / 2 */

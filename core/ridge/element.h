@@ -57,6 +57,7 @@
   U(SOFTSIGN,   softsign,   "x / (1 + |x|)",                   FLOAT)   \
   U(HARDSIGMOID, hardsigmoid, "min(max(x + 3, 0), 6) / 6",     FLOAT)   \
   U(HARDSWISH,  hardswish,  "x hardsigmoid(x)",                FLOAT)   \
+  U(RELU6,      relu6,      "min(max(x, 0), 6); nan stays nan", EXACT)  \
   U(LOGICAL_NOT, logical_not, "x == 0",                        TRUTH)   \
   U(ISNAN,      isnan,      "is it nan?",                      TRUTH)   \
   U(ISINF,      isinf,      "is it infinite, of either sign?", TRUTH)   \

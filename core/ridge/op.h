@@ -225,7 +225,8 @@ RG_API rg_status rg_softmax_back(const rg_tensor *dy, const rg_tensor *y, int32_
 ** slope (core/op/formulas.h) belongs to each. */
 /* clang-format off */
 #define RG_ACT_LIST(A) \
-  A(RELU, relu) A(GELU, gelu) A(SILU, silu) A(TANH, tanh) A(SIGMOID, sigmoid)
+  A(RELU, relu) A(GELU, gelu) A(SILU, silu) A(TANH, tanh) A(SIGMOID, sigmoid) \
+  A(RELU6, relu6)
 #define RG_ACT_ID(NAME, name) RG_ACT_##NAME,
 enum { RG_ACT_NONE, RG_ACT_LIST(RG_ACT_ID) RG_ACT_COUNT };
 /* clang-format on */

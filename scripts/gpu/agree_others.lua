@@ -12,7 +12,7 @@ local UNARY = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round'
   'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
   'softplus',
   'trunc', 'exp2', 'expm1', 'log2', 'tan', 'atan', 'sinh', 'cosh', 'asinh', 'selu', 'mish',
-  'softsign', 'hardsigmoid', 'hardswish' }
+  'softsign', 'hardsigmoid', 'hardswish', 'relu6' }
 local BINARY = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le',
   'gt', 'ge', 'atan2', 'prelu', 'elu', 'celu', 'threshold' }
 

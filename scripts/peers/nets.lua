@@ -9,10 +9,6 @@ local M = {}
 
 -- -- Pieces -------------------------------------------------------------------------------------
 
--- min(relu(x), 6).
-local ReLU6 = nn.class 'ReLU6'
-function ReLU6.forward(_, x) return x:relu():minimum(6) end
-
 -- The mean of each channel: [n x c].
 local ChannelMeans = nn.class 'ChannelMeans'
 function ChannelMeans.forward(_, x) return x:mean { 3, 4 } end
@@ -86,14 +82,14 @@ end
 
 --- Sandler et al., 2018.
 function M.mobilenet_v2()
-  local list, c = convolve({}, 3, 32, 3, { stride = 2, act = ReLU6 }), 32
+  local list, c = convolve({}, 3, 32, 3, { stride = 2, act = nn.ReLU6 }), 32
   for _, row in ipairs { { 1, 16, 1, 1 }, { 6, 24, 2, 2 }, { 6, 32, 3, 2 }, { 6, 64, 4, 2 },
                          { 6, 96, 3, 1 }, { 6, 160, 3, 2 }, { 6, 320, 1, 1 } } do
     local expand, width, count, first = unpack(row)
     for j = 1, count do
       local stride, wide = j == 1 and first or 1, c * expand
-      local inner = expand > 1 and convolve({}, c, wide, 1, { act = ReLU6 }) or {}
-      convolve(inner, wide, wide, 3, { stride = stride, groups = wide, act = ReLU6 })
+      local inner = expand > 1 and convolve({}, c, wide, 1, { act = nn.ReLU6 }) or {}
+      convolve(inner, wide, wide, 3, { stride = stride, groups = wide, act = nn.ReLU6 })
       convolve(inner, wide, width, 1)
       if stride == 1 and c == width then
         list[#list + 1] = residual(inner)
@@ -103,7 +99,7 @@ function M.mobilenet_v2()
       c = width
     end
   end
-  return head(convolve(list, c, 1280, 1, { act = ReLU6 }), 1280)
+  return head(convolve(list, c, 1280, 1, { act = nn.ReLU6 }), 1280)
 end
 
 -- -- Cases --------------------------------------------------------------------------------------

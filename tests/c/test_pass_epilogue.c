@@ -242,10 +242,10 @@ static void test_biases(void)
 /* Each activation once, and none behind another one. */
 static void test_activations(void)
 {
-  static const int32_t ops[] = { RG_OP_RELU, RG_OP_GELU,    RG_OP_SILU,
-                                 RG_OP_TANH, RG_OP_SIGMOID, RG_OP_EXP };
+  static const int32_t ops[] = { RG_OP_RELU,    RG_OP_GELU,  RG_OP_SILU, RG_OP_TANH,
+                                 RG_OP_SIGMOID, RG_OP_RELU6, RG_OP_EXP };
 
-  for (int32_t i = 0; i < 6; i++) {
+  for (int32_t i = 0; i < 7; i++) {
     int32_t x;
     rg_graph *g = graph(&x);
     const rg_meta meta = { RG_F32, 1, { 3 } };
@@ -253,7 +253,7 @@ static void test_activations(void)
     int32_t y = unary(g, rg_ops[ops[i]], added(g, linear(g, x, state(g, 3), -1), b));
 
     returned(g, unary(g, &rg_op_relu, y), "");
-    comes(g, epilogue, i == 5 ? "linear exp relu" : "linear relu", rg_ops[ops[i]]->name);
+    comes(g, epilogue, i == 6 ? "linear exp relu" : "linear relu", rg_ops[ops[i]]->name);
   }
 }
 

@@ -85,6 +85,8 @@ static double activated(int32_t act, double x)
   switch (act) {
   case RG_ACT_RELU:
     return x > 0 ? x : 0;
+  case RG_ACT_RELU6:
+    return x < 0 ? 0 : x > 6 ? 6 : x;
   case RG_ACT_GELU:
     return x * 0.5 * (1 + erf(x / sqrt(2)));
   case RG_ACT_SILU:

@@ -16,7 +16,7 @@ local DEFAULT, RELU, BIAS, RELU_BIAS = 1, 2, 4, 6             -- epilogues of cu
 local AS_F32, AS_F64, AS_TF32, AS_I32 = 68, 70, 77, 72        -- types of computation
 local R_F32, R_F64, R_F16, R_BF16, R_I8, R_I32 = 0, 1, 2, 14, 3, 10   -- types of elements
 local R_E4M3, R_E5M2 = 28, 29
-local ACT = { none = 0, relu = 1, gelu = 2, silu = 3, tanh = 4, sigmoid = 5 }
+local ACT = { none = 0, relu = 1, gelu = 2, silu = 3, tanh = 4, sigmoid = 5, relu6 = 6 }
 
 local modes = C.rg_device_modes_now()
 

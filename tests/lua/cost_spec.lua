@@ -21,7 +21,7 @@ local EACH = { neg = 1, abs = 1, sign = 1, square = 1, relu = 1, floor = 1, ceil
   tanh = 10, erf = 10, sigmoid = 12, gelu = 14, silu = 12, softplus = 22,
   trunc = 1, exp2 = 10, expm1 = 10, log2 = 10, tan = 10, asin = 10, acos = 10, atan = 10, sinh = 10,
   cosh = 10, asinh = 10, acosh = 10, atanh = 10, selu = 15, mish = 20, softsign = 3,
-  hardsigmoid = 4, hardswish = 5 }
+  hardsigmoid = 4, hardswish = 5, relu6 = 2 }
 local PAIRS = { add = 1, sub = 1, mul = 1, div = 1, pow = 21, maximum = 1, minimum = 1,
   remainder = 4, fmod = 3, floor_divide = 5, trunc_divide = 2, atan2 = 11, prelu = 2, elu = 12,
   celu = 13, threshold = 1 }

@@ -70,7 +70,7 @@ check('more tensors than a chain has room for',
 
 -- -- Whatever is captured ------------------------------------------------------------------
 
-local ONE = { 'tanh', 'gelu', 'relu', 'sigmoid', 'square', 'abs', 'exp', 'silu', 'neg' }
+local ONE = { 'tanh', 'gelu', 'relu', 'sigmoid', 'square', 'abs', 'exp', 'silu', 'neg', 'relu6' }
 local TWO = { 'add', 'sub', 'mul', 'maximum', 'minimum' }
 local TYPES = { 'f32', 'bf16', 'f16' }
 local SHAPES = { { 3, 5, 8 }, { 4, 16 }, { 1, 7 }, { 33 } }

@@ -6,7 +6,7 @@ local ridge = require 'ridge'
 local nn = ridge.nn
 
 local FUSE = { 'epilogue_fusion' }
-local ACTS = { 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' }
+local ACTS = { 'relu', 'gelu', 'silu', 'tanh', 'sigmoid', 'relu6' }
 
 local function ops(graph)
   local list = {}

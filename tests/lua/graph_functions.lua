@@ -26,7 +26,7 @@ local UNARY = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round'
   'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
   'softplus', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite',
   'trunc', 'exp2', 'expm1', 'log2', 'tan', 'asin', 'acos', 'atan', 'sinh', 'cosh', 'asinh', 'acosh',
-  'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid', 'hardswish' }
+  'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid', 'hardswish', 'relu6' }
 local BINARY = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum', 'eq', 'ne', 'lt', 'le',
   'gt', 'ge', 'logical_and', 'logical_or', 'logical_xor',
   'remainder', 'fmod', 'floor_divide', 'trunc_divide', 'atan2', 'prelu', 'elu', 'celu',

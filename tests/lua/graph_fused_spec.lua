@@ -61,7 +61,7 @@ local ONE = { 'neg', 'abs', 'sign', 'square', 'relu', 'floor', 'ceil', 'round', 
   'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
   'softplus',
   'trunc', 'exp2', 'expm1', 'log2', 'tan', 'asin', 'acos', 'atan', 'sinh', 'cosh', 'asinh', 'acosh',
-  'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid', 'hardswish' }
+  'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid', 'hardswish', 'relu6' }
 local TWO = { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum',
   'remainder', 'fmod', 'floor_divide', 'trunc_divide', 'atan2', 'prelu', 'elu', 'celu',
   'threshold' }
@@ -163,7 +163,7 @@ describe('elementwise fusion', function()
         same(function() return x[name](x, y):neg() end, 'fused')
         same(function() return x[name](x, 2):neg()[name](x, 0.5) end, nil)
       end
-      for _, name in ipairs { 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' } do
+      for _, name in ipairs { 'relu', 'gelu', 'silu', 'tanh', 'sigmoid', 'relu6' } do
         local v = made({ 9, 31 }, dtype, 200):requires_grad_()
         local function back() return ridge.grad((v[name](v) * x):sum(), v) end
         local g = ridge.graph(back):optimize(PASS)

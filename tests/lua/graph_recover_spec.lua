@@ -123,6 +123,99 @@ describe('recover', function()
   end)
 end)
 
+describe('recover of ReLU6', function()
+  local nan = 0 / 0
+  local values = { -1 / 0, -7, -1e-40, -0.0, 0, 1e-40, 3, 5.999, 6, 6.001, 1 / 0, nan }
+
+  -- Of each type the operations that are left, whose results are f's, to the sign of 0 if `bits`.
+  local function left(f, bits, dtypes, passes)
+    local ran
+    for _, dtype in ipairs(dtypes or { 'f32', 'f64', 'bf16', 'f16' }) do
+      local x = ridge.tensor(values):to(dtype)
+      local h = ridge.graph(f, x):optimize(passes or PASSES):check()
+      local got, want = h:plan():run():to('f64'):tolist(), f(x):to('f64'):tolist()
+      for i = 1, #values do
+        assert.is_true(got[i] == want[i] or got[i] ~= got[i] and want[i] ~= want[i], dtype .. i)
+        if bits and want[i] == 0 then assert.equal(1 / want[i], 1 / got[i], i) end
+      end
+      assert.equal(ran or ops(h), ops(h), dtype)
+      ran = ops(h)
+    end
+    return ran
+  end
+
+  it('finds it in either order', function()
+    assert.equal('relu6', left(function(x) return x:relu():minimum(6) end, true))
+    assert.equal('relu6', left(function(x) return x:minimum(6):relu() end, true))
+    assert.equal('relu6', left(function(x) return x:clamp(0, 6) end))
+    assert.equal('relu6', left(function(x) return x:minimum(6):maximum(0) end))
+    assert.equal('relu6', left(function(x) -- files have numbers as tensors
+      return x:maximum(ridge.full(0, {})):minimum(ridge.full(6, 1))
+    end, false, { 'f32' }, { 'constant_folding', unpack(PASSES) }))
+  end)
+
+  it('leaves what only looks like it', function()
+    local many, wide = ridge.full(6, 12), ridge.full(6, 1, 12)
+    for i, f in ipairs {
+      function(x) return x:relu():minimum(5) end,
+      function(x) return x:clamp(0.5, 6) end,
+      function(x) return x:clamp(-6, 6) end,
+      function(x) return x:relu():maximum(6) end,
+      function(x) return x:minimum(0):minimum(6) end,
+      function(x) return x:minimum(6):minimum(6) end,
+      function(x) return x:relu():relu() end,
+      function(x) return x:neg():minimum(6) end,
+      function(x) return x:relu():minimum(many:to(x.dtype)) end,
+      function(x) return x:relu():minimum(wide:to(x.dtype)) end,
+    } do
+      local x = ridge.tensor(values)
+      assert.is_nil(ops(ridge.graph(f, x):optimize(PASSES):check()):find 'relu6', i)
+    end
+  end)
+
+  it('leaves what somebody reads between, and what is written to', function()
+    local x = ridge.randn(4, 6) * 5
+    assert.equal('relu minimum add', (recovered(function(a)
+      local b = a:relu()
+      return b:minimum(6) + b
+    end, x)))
+    assert.is_nil(ops(ridge.graph(function(a)
+      local b = a:relu()
+      return b:minimum(6), b
+    end, x):optimize(PASSES):check()):find 'relu6')
+    assert.is_nil(ops(ridge.graph(function(a)
+      local b = a * 1
+      local c = b:relu()
+      b:add_(1)
+      return c:minimum(6)
+    end, x):optimize(PASSES):check()):find 'relu6')
+    x:requires_grad_() -- the way back reads it
+    local g = ridge.graph(function(a)
+      a:zero_grad()
+      a:relu():minimum(6):sum():backward()
+      return a.grad * 1
+    end, x)
+    assert.is_nil(ops(g:optimize(PASSES):check()):find 'relu6')
+  end)
+
+  it('is one call with the convolution or linear function before it', function()
+    local nn = ridge.nn
+    for _, layer in ipairs { nn.Conv2d(3, 8, 3, { padding = 1 }), nn.Linear(9, 8) } do
+      local function f(a)
+        return ridge.inference(function() return layer(a):relu():minimum(6) end)
+      end
+      local x = ridge.randn(2, 3, 9, 9)
+      local h = ridge.graph(f, x):optimize { 'recover', 'epilogue_fusion' }:check()
+      assert.equal(1, #h:nodes(), ops(h))
+      assert.equal('relu6', h:nodes()[1].args.act)
+      x:copy_(x * 30)
+      local got = h:plan():run()
+      assert.equal(0, (got - f(x)):abs():max():item())
+      assert.equal(6, got:max():item())
+    end
+  end)
+end)
+
 describe('recover of batch norms', function()
   local nn = ridge.nn
   local NORM = 'batch_norm view sub add rsqrt view mul view mul view add'

@@ -55,7 +55,7 @@ local function image(x) return x.ndim == 4 and x.shape[2] == CHANNELS and x.dtyp
 local function rows(x) return x.ndim == 2 and x.shape[2] == 6 and x.dtype == 'f32' and x
     or filled(x, ROWS, 6) end
 
-local ACTS = { 'relu', 'tanh', 'sigmoid', 'gelu', 'silu' }
+local ACTS = { 'relu', 'tanh', 'sigmoid', 'gelu', 'silu', 'relu6' }
 
 -- A number for each of n channels: numbers of the function's tensors (written to, now and then),
 -- what does not depend on them, or one number.

@@ -29,9 +29,9 @@ local CLASSES = {
     'svd', 'gather', 'scatter', 'sort', 'topk', 'pad', 'pad_back', 'tril', 'triu', 'resample',
     'resample_back', 'where', 'logical_not', 'isnan', 'isinf', 'isposinf', 'isneginf', 'isfinite',
     'trunc', 'exp2', 'atan', 'asinh', 'acosh', 'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid',
-    'hardswish', 'bitwise_not', 'bitwise_and', 'bitwise_or', 'bitwise_xor', 'bitwise_left_shift',
-    'bitwise_right_shift', 'quantize', 'dequantize', 'quantize_rows', 'pack_bits',
-    'unpack_bits', 'packed_linear', 'scaled_add', 'scaled_pool2d', 'sparse_linear' },
+    'hardswish', 'relu6', 'bitwise_not', 'bitwise_and', 'bitwise_or', 'bitwise_xor',
+    'bitwise_left_shift', 'bitwise_right_shift', 'quantize', 'dequantize', 'quantize_rows',
+    'pack_bits', 'unpack_bits', 'packed_linear', 'scaled_add', 'scaled_pool2d', 'sparse_linear' },
 }
 
 local class_of = {}

@@ -20,6 +20,7 @@ return function(M, unary, binary, join)
   for _, name in ipairs { 'selu', 'mish', 'softsign', 'hardsigmoid', 'hardswish' } do
     unary(name, false, 8)
   end
+  unary('relu6', true, 0.5)
   cases.mish.special = cases.silu.special -- see there
 
   -- -- Two inputs ---------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ return function(M)
       weight[#weight + 1] = { xs, ys, args = merged(args, { rows = w[3], columns = w[4] }) }
     end
   end
-  for act = 1, 5 do
+  for act = 1, 6 do
     forward[#forward + 1] = { { 1, 2, 4, 5 }, { 3, 2, 2, 2 }, { 3 }, args = { act = act } }
   end
   forward[#forward + 1] = { { 0, 2, 4, 5 }, { 3, 2, 2, 2 }, { 3 }, args = {} }

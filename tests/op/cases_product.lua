@@ -44,7 +44,7 @@ return function(M, join)
       { { { 2, 3 }, { 4, 3 } }, { 'f32', 'f32' }, { act = 99 }, EARG },
       { { { 2, 3 }, { 4, 3 } }, { 'i32', 'i32' }, {}, EDTYPE } },
   }
-  for act = 1, 5 do
+  for act = 1, 6 do
     table.insert(cases.linear.samples, { { 6, 9 }, { 5, 9 }, { 5 }, args = { act = act } })
   end
 
@@ -129,7 +129,7 @@ return function(M, join)
       { { { 2, 3 }, { 4, 3 }, {}, {}, { 4 } }, { 'i8', 'i8', 'f32', 'f32', 'i8' }, {}, EDTYPE },
       { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, { dtype = 'i32' }, EDTYPE },
       { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, { dtype = 'f64' }, EDTYPE },
-      { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, { act = 6 }, EARG } },
+      { { { 2, 3 }, { 4, 3 }, {}, {} }, { 'i8', 'i8', 'f32', 'f32' }, { act = 7 }, EARG } },
   }
 
   cases.lowrank_linear = {

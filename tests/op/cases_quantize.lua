@@ -166,7 +166,7 @@ return function(M)
     end
     for _, sample in ipairs {
       { { 2, 64 }, w(3, 64), { 3, 2 }, false, { 3 }, args = {} },
-      { { 128 }, w(33, 128), { 33, 2 }, { 33, 2 }, false, args = { group = 64, act = i % 6 } },
+      { { 128 }, w(33, 128), { 33, 2 }, { 33, 2 }, false, args = { group = 64, act = i % 7 } },
       { { 2, 3, 128 }, w(35, 128), { 35, 1 }, { 35, 1 }, { 35 }, args = { group = 128,
         dtype = 'bf16' } },
       { { 17, 640 }, w(5, 640), { 5, 20 }, false, false, args = { dtype = 'f16' } },
@@ -217,7 +217,7 @@ return function(M)
         EDTYPE },
       { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { f, 'u8', h }, { bits = 5 }, EARG },
       { { { 2, 32 }, { 3, 16 }, { 3, 2 } }, { f, 'u8', h }, { bits = 4, group = 16 }, EARG },
-      { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { f, 'u8', h }, { bits = 4, act = 6 }, EARG },
+      { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { f, 'u8', h }, { bits = 4, act = 7 }, EARG },
       { { { 2, 32 }, { 3, 16 }, { 3, 1 } }, { f, 'u8', h }, { bits = 4, dtype = i8 }, EDTYPE } },
   }
 
@@ -270,7 +270,7 @@ return function(M)
       { { { 2 }, {} }, { i8, f }, { dtype = i8 }, EARG },
       { { { 2 }, {} }, { i8, f }, { a_zero = 128 }, EARG },
       { { { 2 }, {}, { 2 }, {} }, { i8, f, u8, f }, { b_zero = -1 }, EARG },
-      { { { 2 }, {} }, { i8, f }, { y_zero = 1 }, EARG }, { { { 2 }, {} }, { i8, f }, { act = 6 },
+      { { { 2 }, {} }, { i8, f }, { y_zero = 1 }, EARG }, { { { 2 }, {} }, { i8, f }, { act = 7 },
         EARG }, { { { 2 }, {} }, { f, f }, {}, EDTYPE }, { { { 2 }, {} }, { i8, h }, {}, EDTYPE },
       { { { 2 }, {}, { 2 }, {} }, { i8, f, f, f }, {}, EDTYPE },
       { { { 2 }, {} }, { i8, f }, { dtype = 'i32' }, EDTYPE } },
@@ -317,7 +317,7 @@ return function(M)
       { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, n, h }, {}, EDTYPE },
       { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { 'f64', n, n, w }, {}, EDTYPE },
       { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { i8, n, n, w }, {}, EDTYPE },
-      { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, n, w }, { act = 6 }, EARG },
+      { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, n, w }, { act = 7 }, EARG },
       { { { 2, 7 }, { 3 }, { 9 }, { 9 } }, { f, n, n, w }, {}, EARG }, -- drawn offsets
       { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, n, w }, { dtype = i8 }, EDTYPE } },
   }

@@ -530,7 +530,7 @@ return function(M)
   -- -- Activations --------------------------------------------------------------------------------
 
   local slopes = {}
-  for act = 1, 5 do
+  for act = 1, 6 do
     slopes[#slopes + 1] = { { 4, 5 }, { 4, 5 }, args = { act = act } }
     slopes[#slopes + 1] = { { 2, 650 }, { 2, 650 }, args = { act = act } }
   end
@@ -547,7 +547,7 @@ return function(M)
     bad = { { { { 2, 3 }, { 3 } }, { 'f32', 'f32' }, { act = 1 }, ESHAPE },
       { { { 2 }, { 2 } }, { 'f32', 'i32' }, { act = 1 }, EDTYPE },
       { { { 2 }, { 2 } }, { 'f32', 'f32' }, { act = 0 }, EARG },
-      { { { 2 }, { 2 } }, { 'f32', 'f32' }, { act = 6 }, EARG } },
+      { { { 2 }, { 2 } }, { 'f32', 'f32' }, { act = 7 }, EARG } },
   }
 
   cases.softmax_back = {

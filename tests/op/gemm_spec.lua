@@ -79,7 +79,7 @@ describe('a product by own kernels', function()
         try('linear', { { 17, 64 }, { 64, 64 }, { 64 } }, layouts, dtype, {})
       end
     end)
-    for act = 0, 5 do
+    for act = 0, 6 do
       it(('goes through activation %d: %s'):format(act, dtype), function()
         try('linear', { { 70, 72 }, { 136, 72 }, { 136 } }, {}, dtype, { act = act })
         try('linear', { { 2, 33, 72 }, { 71, 72 }, false }, {}, dtype, { act = act })

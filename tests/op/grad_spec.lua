@@ -240,8 +240,8 @@ end
 local HAS_GRADIENT = {}
 for name in ([[neg abs sign square relu floor ceil round sqrt rsqrt reciprocal exp log log1p
     sin cos tanh erf sigmoid gelu silu softplus trunc exp2 expm1 log2 tan asin acos atan sinh cosh
-    asinh acosh atanh selu mish softsign hardsigmoid hardswish add sub mul div pow maximum minimum
-    remainder fmod floor_divide trunc_divide atan2 prelu elu celu threshold act_back
+    asinh acosh atanh selu mish softsign hardsigmoid hardswish relu6 add sub mul div pow maximum
+    minimum remainder fmod floor_divide trunc_divide atan2 prelu elu celu threshold act_back
     where copy cast concat cumsum take take_back dropout dropout_back sum mean prod max min norm
     softmax softmax_back layer_norm attention cross_entropy cross_entropy_back total_norm matmul
     linear linear_dropout lowrank_linear sketched_linear sketched_linear_bits
@@ -376,6 +376,7 @@ local CHOSEN = {
   { 'threshold', { { 1, 2, 3 } }, { 3 }, { { 0, 0, 3 } }, args = { value = 2 } },
   { 'hardsigmoid', { { -3, 0, 3, 4 } }, { 4 }, { { 0, 2 / 6, 0, 0 } } },
   { 'hardswish', { { -4, 0, 4, -1 / 0 } }, { 4 }, { { 0, 1, 3, 0 } } },
+  { 'relu6', { { -1, 0, 3, 6, 7 } }, { 5 }, { { 0, 0, 3, 0, 0 } } },
   { 'selu', { { 0 } }, { 1 }, { { 1.05070098735548 } } },
 }
 

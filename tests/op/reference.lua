@@ -224,10 +224,11 @@ M.unary = {
   softsign = function(x) return x / (1 + math.abs(x)) end,
   hardsigmoid = function(x) return x < -3 and 0 or x > 3 and 1 or (x + 3) / 6 end,
   hardswish = function(x) return x * (x < -3 and 0 or x > 3 and 1 or (x + 3) / 6) end,
+  relu6 = function(x) return x < 0 and 0 or x > 6 and 6 or x end,
 }
 
 local EXACT = { neg = true, abs = true, sign = true, square = true, relu = true, floor = true,
-  ceil = true, round = true, trunc = true }
+  ceil = true, round = true, trunc = true, relu6 = true }
 
 for name, f in pairs(M.unary) do
   M[name] = function(inputs)

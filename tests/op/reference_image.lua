@@ -4,7 +4,7 @@
 
 return function(M) -- M: the rest of the reference
   local ACTIVATIONS = { [0] = function(v) return v end, M.unary.relu, M.unary.gelu, M.unary.silu,
-    M.unary.tanh, M.unary.sigmoid }
+    M.unary.tanh, M.unary.sigmoid, M.unary.relu6 }
 
   local function dtype_of(inputs)
     local dtype

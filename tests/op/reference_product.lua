@@ -82,7 +82,7 @@ return function(M) -- M: the rest of the reference
   -- -- Layers -----------------------------------------------------------------------------------
 
   local ACTIVATIONS = { [0] = function(v) return v end, M.unary.relu, M.unary.gelu, M.unary.silu,
-    M.unary.tanh, M.unary.sigmoid }
+    M.unary.tanh, M.unary.sigmoid, M.unary.relu6 }
 
   -- act(c + bias) over rows of n.
   local function finish(c, magnitude, shape, n, dtype, bias, args)

@@ -283,6 +283,7 @@ return function(M) -- M: the rest of the reference
     end,
     function(y) return 1 - y * y end,
     function(y) return y * (1 - y) end,
+    function(y) return y > 0 and y < 6 and 1 or 0 end,
   }
 
   --- dy times the derivative of activation args.act at x.

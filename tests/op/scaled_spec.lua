@@ -134,7 +134,7 @@ describe('a product of bytes with scales', function()
     local x, w = input({ 3, 8 }, 'i8'), input({ 2, 8 }, 'i8')
     local t = { tensors.make(x, { 3, 8 }, 'i8'), tensors.make(w, { 2, 8 }, 'i8'),
       tensors.make({ 1, nan, 1 }, { 3 }, 'f32'), tensors.make({ 1, 1 }, { 2 }, 'f32') }
-    for act = 0, 5 do
+    for act = 0, 6 do
       local y = tensors.read(run(t, { act = act }))
       for i = 1, 6 do assert.are.equal(i == 3 or i == 4, y[i] ~= y[i], 'element ' .. i) end
     end
@@ -361,7 +361,7 @@ describe('a product of bytes with scales', function()
     it('is right by each of them', function()
       for vendor = 0, 1 do
         modes.vendor = vendor
-        for act = 0, 5 do
+        for act = 0, 6 do
           try({ { 70, 96 }, { 136, 96 }, { 70 }, { 136 }, { 136 } }, I8, { act = act })
         end
         try({ { 150, 320 }, { 264, 320 }, { 150 }, { 264 }, false }, I8, { dtype = 'bf16' })

@@ -224,7 +224,20 @@ TILE(14)
 
 /* -- Epilogue --------------------------------------------------------------------------- */
 
-static void affine(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, bool relu)
+/* nan stays nan */
+static inline vec not_below_0(vec x)
+{
+  return (vec)((mask)x & ~(mask)(x < 0));
+}
+
+static inline vec not_above_6(vec x)
+{
+  mask above = (mask)(x > 6);
+
+  return (vec)(((mask)x & ~above) | ((mask)splat(6) & above));
+}
+
+static void affine(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, int32_t act)
 {
   static const float none[RG_PANEL];
   const float *shift = bias != NULL ? bias : none;
@@ -233,7 +246,8 @@ static void affine(float *x, int64_t rows, int64_t ldx, const float *bias, float
     for (int j = 0; j < RG_PANEL; j += LANES) {
       vec y = fused(load(x + j), splat(scale), load(shift + j));
 
-      store(x + j, relu ? (vec)((mask)y & ~(mask)(y < 0)) : y); /* nan stays nan */
+      y = act == RG_ACT_NONE ? y : not_below_0(y);
+      store(x + j, act == RG_ACT_RELU6 ? not_above_6(y) : y);
     }
   }
 }

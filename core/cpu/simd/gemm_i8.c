@@ -343,7 +343,7 @@ ALWAYS_INLINE float one_byte(float x, float one_over, float zero, float least, f
 TO_BYTES(to_i8, int8_t, -128.0f, 127.0f, true)
 TO_BYTES(to_u8, uint8_t, 0.0f, 255.0f, false)
 
-/* scale, ReLU and to_i8 or to_u8, a row at a time in registers. */
+/* scale, ReLU or ReLU6, and to_i8 or to_u8, a row at a time in registers. */
 #define TO_PANEL(name, T, to_bytes)                                                               \
   static void name(uint8_t *y, int64_t ldy, const int32_t *sum, int64_t rows, const int32_t *fix, \
                    const rg_i8_scales *s)                                                         \
@@ -355,9 +355,14 @@ TO_BYTES(to_u8, uint8_t, 0.0f, 255.0f, false)
       float some[RG_PANEL];                                                                       \
                                                                                                   \
       scale_rows(some, RG_PANEL, sum, 1, fix, x_scale, 0, s->w_scale, s->bias);                   \
-      if (s->relu) {                                                                              \
+      if (s->act != RG_ACT_NONE) {                                                                \
         for (int j = 0; j < RG_PANEL; j++) {                                                      \
           some[j] = some[j] < 0 ? 0 : some[j];                                                    \
+        }                                                                                         \
+      }                                                                                           \
+      if (s->act == RG_ACT_RELU6) {                                                               \
+        for (int j = 0; j < RG_PANEL; j++) {                                                      \
+          some[j] = some[j] > 6 ? 6 : some[j];                                                    \
         }                                                                                         \
       }                                                                                           \
       to_bytes##_times((T *)y, some, RG_PANEL, one_over, s->y_zero);                              \

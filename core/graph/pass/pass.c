@@ -41,8 +41,8 @@ static const pass passes[] = {
       RG_PASS_REASSOCIATES },
     rg_pass_argmax },
   { { "recover",
-      "layer_norm, gelu, attention and batch_norm out of their pieces (f32: within 1e-5 of the "
-      "largest result; where x is infinite gelu may be a number and not nan)",
+      "layer_norm, gelu, relu6, attention and batch_norm out of their pieces (f32: within 1e-5 of "
+      "the largest result; where x is infinite gelu may be a number and not nan; relu6 leaves -0)",
       RG_PASS_REASSOCIATES },
     rg_pass_recover },
   { { "batch_norm_folding",
@@ -60,7 +60,7 @@ static const pass passes[] = {
       "bias and activation behind a product or conv2d as its arguments, and dropout behind a "
       "linear "
       "function, of the same elements (f32: within 1e-6 of the largest result; f16, bf16: rounded "
-      "once where it was twice; relu of nan is 0 where oneDNN convolves)",
+      "once where it was twice; relu and relu6 of nan are 0 where oneDNN convolves)",
       RG_PASS_REASSOCIATES },
     rg_pass_epilogue },
   { { "channels_last",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Layer normalisation, GELU, attention (recover_attention.c) and batch normalisation
-** (recover_batch_norm.c) out of the pieces that files and other libraries write them in:
+** Layer normalisation, GELU, ReLU6 (recover_relu6.c), attention (recover_attention.c) and batch
+** normalisation (recover_batch_norm.c) out of the pieces that files and other libraries write them
+** in:
 **
 **   (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * w + b        layer_norm(x, w, b)
 **   x * 0.5 * (1 + erf(x / sqrt(2)))                                 gelu(x)
@@ -357,6 +358,10 @@ static rg_status visit(rg_recover *f, int32_t number)
 
   if (x >= 0 && rg_merge_is_last(f->m, x) && rg_meta_same(meta, &rg_ir_value_at(f->g, x)->meta)) {
     return rg_recover_put(f, number, RG_OP_GELU, &x, 1, NULL);
+  }
+  x = rg_recover_relu6(f);
+  if (x >= 0 && rg_merge_is_last(f->m, x) && rg_meta_same(meta, &rg_ir_value_at(f->g, x)->meta)) {
+    return rg_recover_put(f, number, RG_OP_RELU6, &x, 1, NULL);
   }
   x = find_norm(f, &args.eps);
   if (x >= 0 && rg_merge_is_last(f->m, x) && rg_meta_same(meta, &rg_ir_value_at(f->g, x)->meta)) {

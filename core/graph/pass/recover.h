@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Compounds out of their pieces: what recover.c, recover_attention.c and recover_batch_norm.c have
-** in common.
+** Compounds out of their pieces: what recover.c, recover_relu6.c, recover_attention.c and
+** recover_batch_norm.c have in common.
 */
 #ifndef RIDGE_GRAPH_PASS_RECOVER_H
 #define RIDGE_GRAPH_PASS_RECOVER_H
@@ -34,6 +34,9 @@ rg_status rg_recover_put(const rg_recover *f, int32_t number, int32_t op, const 
 ** it any more: passes behind this one leave alone what several read. */
 rg_status rg_recover_sweep(const rg_recover *f, const rg_ir_node *gone, const int32_t *values,
                            int32_t n) RG_CHECK;
+
+/* Is the end relu6?  Then of what; else none. */
+int32_t rg_recover_relu6(const rg_recover *f);
 
 /* Attention in the place of a node, where it is one.  found: out. */
 rg_status rg_recover_attention(const rg_recover *f, int32_t number, bool *found) RG_CHECK;

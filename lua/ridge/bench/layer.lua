@@ -14,8 +14,8 @@ local M = {}
 local MAX_DEPTH, MAX_TEXT = 20, 4096
 
 local ACTS = require('ridge.tensor.schema').ACT_NAMES
-local MODULES = { relu = 'ReLU', gelu = 'GELU', silu = 'SiLU', tanh = 'Tanh', sigmoid = 'Sigmoid',
-  softplus = 'Softplus' }
+local MODULES = { relu = 'ReLU', relu6 = 'ReLU6', gelu = 'GELU', silu = 'SiLU', tanh = 'Tanh',
+  sigmoid = 'Sigmoid', softplus = 'Softplus' }
 
 -- Each kind: its numbers in order, how many must be there, and what may stand as name = value.
 local COMMON = { bias = 'boolean', act = ACTS }

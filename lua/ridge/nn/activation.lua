@@ -11,8 +11,8 @@ local M = {}
 
 local SPEC = { inplace = { 'boolean', default = false, doc = 'write into the input' } }
 
-for name, method in pairs { ReLU = 'relu', GELU = 'gelu', SiLU = 'silu', Tanh = 'tanh',
-                            Sigmoid = 'sigmoid', Softplus = 'softplus' } do
+for name, method in pairs { ReLU = 'relu', ReLU6 = 'relu6', GELU = 'gelu', SiLU = 'silu',
+                            Tanh = 'tanh', Sigmoid = 'sigmoid', Softplus = 'softplus' } do
   local Activation = class('nn.' .. name, Module)
   function Activation:init(opts)
     Module.init(self)

@@ -28,6 +28,10 @@ function MADE.log1p(e, x, kind)
   return e:node('Log', { e:node('Add', { x, e:number(1, kind) }) })
 end
 
+function MADE.relu6(e, x, kind)
+  return e:node('Clip', { x, e:number(0, kind), e:number(6, kind) })
+end
+
 function MADE.silu(e, x) return e:node('Mul', { x, e:node('Sigmoid', { x }) }) end
 
 function MADE.trunc(e, x)

@@ -9,8 +9,9 @@ local M = {}
 
 local COMPUTE = {}
 
-for _, op in ipairs { 'neg', 'abs', 'sign', 'square', 'relu', 'sqrt', 'rsqrt', 'reciprocal', 'exp',
-  'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu', 'softplus' } do
+for _, op in ipairs { 'neg', 'abs', 'sign', 'square', 'relu', 'relu6', 'sqrt', 'rsqrt',
+  'reciprocal', 'exp', 'log', 'log1p', 'sin', 'cos', 'tanh', 'erf', 'sigmoid', 'gelu', 'silu',
+  'softplus' } do
   COMPUTE[op] = function(_, x) return x[op](x) end
 end
 for _, op in ipairs { 'add', 'sub', 'mul', 'div', 'pow', 'maximum', 'minimum' } do

@@ -59,7 +59,7 @@ local FEW = 1024 -- whole numbers that are constants: positions, zero points
 
 -- Initializers become parameters where they are real numbers, buffers where they are many whole
 -- ones; what says a shape or an axis is a constant.
-local function hold(self, graph, demanded)
+local function hold(self, graph, demanded, numbers)
   local statistics = statistics_of(graph.nodes)
   for _, t in ipairs(graph.initializers) do
     call.look 'onnx.load'
@@ -67,7 +67,7 @@ local function hold(self, graph, demanded)
       local x = file.tensor(t)
       local float = dtype.kind[x.dtype] == 'float'
       if self.asked[t.name] or demanded[t.name] and (not float or x.ndim <= 1)
-        or not float and x.count <= FEW then
+        or numbers[t.name] and x.count == 1 or not float and x.count <= FEW then
         self.fixed[t.name] = x
       else
         local name = field_of(self, t.name)
@@ -210,11 +210,11 @@ function Model:init(model, what, given, bytes)
   local graph = prepare.model(model, what)
   self.what, self.opset = what, model.opset
   self.fields, self.held, self.fixed, self.values = {}, {}, {}, {}
-  local demanded
-  demanded, self.asked = walk.demanded(graph.nodes)
+  local demanded, numbers
+  demanded, self.asked, numbers = walk.demanded(graph.nodes)
   values_of(self, graph, given)
   self.inputs, self.outputs = inputs_of(self, graph), graph.outputs
-  hold(self, graph, demanded)
+  hold(self, graph, demanded, numbers)
   self.read_inputs = {}
   for i, input in ipairs(self.inputs) do
     local whole = dtype.kind[input.type] ~= 'float' -- what is computed of others is data

@@ -13,6 +13,7 @@ local LIST = {
     count_include_pad = 'int' } },
   { 'BatchNormalization', 9, 5, 5, 1, { epsilon = 'float' } },
   { 'Cast', 13, 1, 1, 1, { to = 'int' } }, { 'Ceil', 13, 1, 1, 1 },
+  { 'Clip', 13, 1, 3, 1 },
   { 'Concat', 13, 1, 2 ^ 31, 1, { axis = 'int' } },
   { 'ConstantOfShape', 9, 1, 1, 1, { value = 'tensor' } },
   { 'Conv', 11, 2, 3, 1, { kernel_shape = 'ints', strides = 'ints', pads = 'ints',

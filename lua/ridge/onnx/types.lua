@@ -21,7 +21,7 @@ local LIST = {
     ScatterElements Shape Slice Squeeze Transpose Trilu Unsqueeze]] },
   { 19, MORE, 'Cast Identity Reshape Shape' },
   { 21, MORE, 'Pad Squeeze Transpose Unsqueeze' },
-  { 13, NUMBER, 'Abs ArgMax ArgMin Erf Greater Less Max Min Mod ReduceMax ReduceMin Sign' },
+  { 13, NUMBER, 'Abs ArgMax ArgMin Clip Erf Greater Less Max Min Mod ReduceMax ReduceMin Sign' },
   { 20, ANY, 'ReduceMax ReduceMin' },
   { 13, 'u8 i8 i32 i64 f16 f32 f64', 'GreaterOrEqual LessOrEqual TopK' },
   { 16, NUMBER, 'GreaterOrEqual LessOrEqual' },
@@ -133,8 +133,8 @@ end
 local ALIKE = { Where = { 2, 3 }, Gemm = { 1, 3 }, Conv = { 1, 3 }, ConvTranspose = { 1, 3 },
   BatchNormalization = { 1, 1 }, LSTM = { 1, 4 }, GRU = { 1, 4 },
   InstanceNormalization = { 1, 3 }, LayerNormalization = { 1, 3 } }
-for op in ([[Add And BitwiseAnd BitwiseOr BitwiseXor Concat Div Equal Greater GreaterOrEqual Less
-  LessOrEqual MatMul Max Min Mod Mul Or PRelu Sub Xor]]):gmatch '%a+' do
+for op in ([[Add And BitwiseAnd BitwiseOr BitwiseXor Clip Concat Div Equal Greater GreaterOrEqual
+  Less LessOrEqual MatMul Max Min Mod Mul Or PRelu Sub Xor]]):gmatch '%a+' do
   ALIKE[op] = { 1 }
 end
 

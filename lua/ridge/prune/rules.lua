@@ -32,9 +32,9 @@ end
 
 -- Functions of which f(0) is 0, and the others of one number.
 local AT_ZERO = {}
-for name in ('none neg abs sign square relu floor ceil round sqrt log1p sin tanh erf gelu silu '
-  .. 'trunc expm1 tan asin atan sinh asinh atanh selu mish softsign hardswish cast copy dropout '
-  .. 'detach'):gmatch '%S+' do
+for name in ('none neg abs sign square relu relu6 floor ceil round sqrt log1p sin tanh erf gelu '
+  .. 'silu trunc expm1 tan asin atan sinh asinh atanh selu mish softsign hardswish cast copy '
+  .. 'dropout detach'):gmatch '%S+' do
   AT_ZERO[name] = true
 end
 local ELSE = 'rsqrt reciprocal exp log cos sigmoid softplus exp2 log2 acos cosh acosh hardsigmoid'

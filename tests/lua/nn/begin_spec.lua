@@ -373,8 +373,8 @@ describe('what layers refuse', function()
     end
     local names = {}
     for _, name in ipairs { 'MaxPool2d', 'AvgPool2d', 'Flatten', 'LayerNorm', 'RMSNorm', 'ReLU',
-        'GELU', 'SiLU', 'Tanh', 'Sigmoid', 'LSTM', 'GRU', 'CrossEntropyLoss', 'BCEWithLogitsLoss',
-        'MSELoss', 'L1Loss', 'HuberLoss' } do
+        'GELU', 'SiLU', 'Tanh', 'Sigmoid', 'ReLU6', 'LSTM', 'GRU', 'CrossEntropyLoss',
+        'BCEWithLogitsLoss', 'MSELoss', 'L1Loss', 'HuberLoss' } do
       names[#names + 1] = rawget(nn[name], '__doc')
     end
     out[#out + 1] = table.concat(names, '\n')

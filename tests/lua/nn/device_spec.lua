@@ -76,7 +76,7 @@ local CASES = {
   DataParallel = false, -- parallel_spec
   Module = false, Layer = false,
 }
-for _, name in ipairs { 'ReLU', 'GELU', 'SiLU', 'Tanh', 'Sigmoid', 'Softplus' } do
+for _, name in ipairs { 'ReLU', 'ReLU6', 'GELU', 'SiLU', 'Tanh', 'Sigmoid', 'Softplus' } do
   CASES[name] = { function() return nn[name]() end, 3, 5 }
 end
 

@@ -241,7 +241,7 @@ describe('an activation in the pass of a layer', function()
       return ridge.memory.stats().peak - before
     end
     for name, act in pairs { ReLU = 'relu', Tanh = 'tanh', Sigmoid = 'sigmoid', GELU = 'gelu',
-      SiLU = 'silu' } do
+      SiLU = 'silu', ReLU6 = 'relu6' } do
       for at = 1, 6 do
         local layers = at <= 3 and 1 or 4
         local kind = ({ 'Linear', 'LowRankLinear', 'SKLinear' })[at % 3 + 1]

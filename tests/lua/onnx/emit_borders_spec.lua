@@ -132,7 +132,7 @@ local CASES = {
   { 'norm 2', of('norm', 2, 2), row }, { 'argmax', of('argmax', 2), row },
   { 'softmax', of('softmax', 2), row }, { 'prod', of('prod', 1), row },
   { 'gelu', of('gelu'), row }, { 'mish', of('mish'), row }, { 'hardswish', of('hardswish'), row },
-  { 'silu', of('silu'), row }, { 'softplus', of('softplus'), row },
+  { 'silu', of('silu'), row }, { 'relu6', of('relu6'), row }, { 'softplus', of('softplus'), row },
   { 'elu', of('elu', 0.5), row }, { 'celu', of('celu', 0.5), row },
   { 'selu', of('selu'), row }, { 'clamp', of('clamp', 0, 1), row },
   { 'where', function(x) return ridge.where(x:gt(1), x, 0) end, row },

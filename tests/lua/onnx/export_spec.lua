@@ -90,6 +90,7 @@ describe('ridge.onnx.export', function()
         return x:tan() + x:atan() + x:sinh():asinh() + y:cosh():acosh() + x:tanh():atanh(),
           x:tanh():asin() + x:tanh():acos(), x:trunc() + x:exp2() + x:expm1() + y:log2(),
           x:selu() + x:mish() + x:softsign() + x:hardsigmoid() + x:hardswish(),
+          (x * 4):relu6() + (x * 4):to('bf16'):relu6():to 'f32', n:relu6(),
           x:elu(0.5) + x:celu(0.7) + x:prelu(0.1) + x:threshold(0.2), x:fmod(y) + x:remainder(y),
           x:floor_divide(y) + x:trunc_divide(y), n:remainder(4) + n:floor_divide(4) * 8,
           n:trunc_divide(4), n:fmod(4), n:floor() + n:trunc()
@@ -161,6 +162,22 @@ describe('ridge.onnx.export', function()
     local r, model = export(net, ridge.randn(4, 6), { optimize = false })
     assert.equal('Gemm Relu Gemm Tanh', ops_of(model))
     assert.equal(0, r.max_difference)
+  end)
+
+  it('writes ReLU6 as a Clip, which is read as one', function()
+    local net = nn.Sequential(nn.Linear(6, 8, { activation = 'relu6', seed = 1 }), nn.ReLU6())
+    local x = ridge.randn(4, 6) * 20
+    for _, opset in ipairs { 13, 21 } do
+      local r, model = export(net, x, { optimize = false, opset = opset })
+      assert.equal('Gemm Clip Clip', ops_of(model))
+      assert.equal(0, r.max_difference)
+      local again = ridge.onnx.load(PATH)
+      assert.equal(2, #again:parameters()) -- bounds are none
+      local list = {}
+      for i, node in ipairs(ridge.graph(again, x):nodes()) do list[i] = node.op end
+      assert.equal('linear relu6 relu6', table.concat(list, ' '))
+      assert.equal(0, (again(x) - net(x)):abs():max():item())
+    end
   end)
 
   it('writes half types, and f64', function()

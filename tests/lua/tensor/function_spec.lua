@@ -144,7 +144,7 @@ describe('gradients of gradients', function()
   end)
 
   it('of a network agree with finite differences', function()
-    for _, act in ipairs { 'tanh', 'gelu', 'silu', 'sigmoid' } do
+    for _, act in ipairs { 'tanh', 'gelu', 'silu', 'sigmoid', 'relu6' } do
       local net = nn.Sequential(nn.Linear(3, 5, { seed = 1 }), nn.Linear(5, 1, { seed = 2 }))
         :to 'f64':train()
       local first, second = net.children[1].module, net.children[2].module

@@ -283,7 +283,7 @@ describe('gradients of layers', function()
     end
   end
 
-  for _, act in ipairs { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid' } do
+  for _, act in ipairs { 'none', 'relu', 'gelu', 'silu', 'tanh', 'sigmoid', 'relu6' } do
     local function after(y) return act == 'none' and y or y[act](y) end
 
     it('are right for a dense layer with ' .. act, function()

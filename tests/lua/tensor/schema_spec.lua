@@ -10,8 +10,8 @@ local method = require 'ridge.tensor.method'
 -- name: inputs with their roles ('?' optional, '*' a list), then the signature's arguments
 local ELEMENT = 'neg abs sign square relu floor ceil round sqrt rsqrt reciprocal exp log log1p ' ..
   'sin cos tanh erf sigmoid gelu silu softplus trunc exp2 expm1 log2 tan asin acos atan sinh ' ..
-  'cosh asinh acosh atanh selu mish softsign hardsigmoid hardswish logical_not isnan isinf ' ..
-  'isposinf isneginf isfinite bitwise_not'
+  'cosh asinh acosh atanh selu mish softsign hardsigmoid hardswish relu6 logical_not isnan ' ..
+  'isinf isposinf isneginf isfinite bitwise_not'
 local PAIR = 'add sub mul div pow maximum minimum eq ne lt le gt ge logical_and ' ..
   'logical_or logical_xor remainder fmod floor_divide trunc_divide atan2 prelu elu celu ' ..
   'threshold bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift'

@@ -2,6 +2,7 @@
 --- ONNX's activations.
 
 local kit = require 'ridge.onnx.ops.kit'
+local outside = require 'ridge.onnx.outside'
 
 local M = {}
 
@@ -52,14 +53,22 @@ function M.Shrink(n, x)
   return ((x:to 'f64' - bias) * above:to 'f64' + (x:to 'f64' + bias) * below:to 'f64'):to(x.dtype)
 end
 
-function M.Clip(n, x, low, high)
+-- The number that an input is, where it is known beforehand.
+local function number(n, i, x)
+  return x and x.count == 1 and n.known and n.known[n.inputs[i]] and outside.numbers(x)[1] or nil
+end
+
+M.Clip = { numbers = { 2, 3 }, run = function(n, x, low, high)
   if n.opset < 11 then
-    if n:has 'min' then x = x:maximum(n:float 'min') end
-    return n:has 'max' and x:minimum(n:float 'max') or x
+    low = n:has 'min' and n:float 'min' or nil
+    high = n:has 'max' and n:float 'max' or nil
+    if low == 0 and high == 6 then return x:relu6() end
+  elseif number(n, 2, low) == 0 and number(n, 3, high) == 6 then
+    return x:relu6()
   end
   if low then x = x:maximum(low) end
   return high and x:minimum(high) or x
-end
+end }
 
 -- -- Along an axis ------------------------------------------------------------------------------
 
