@@ -32,7 +32,8 @@ files_of() {
       printf '%s\n' "$build"/tests/test_{sim,blas,dnn,fused,divide} \
         tests/sim/dnn_{,plan_,due_}spec.lua
       ;;
-    asan | tsan) printf '%s\n' "$build/tests/test_sim${1%%[:/]*}" "${suite[@]}" ;;
+    asan) printf '%s\n' "$build/tests/test_simasan" "${suite[@]}" tests/sim/dnn_spec.lua ;;
+    tsan) printf '%s\n' "$build/tests/test_simtsan" "${suite[@]}" ;;
     cpu) ls tests/op/*_spec.lua ;;
     fwd | rev | rand | ahead | fma) printf '%s\n' "${suite[@]}" ;;
     *) echo none ;; # run() says so
@@ -70,6 +71,7 @@ run() {
       ;;
     asan:*)
       # work done at once, so that memory may be watched beyond what the allocator knows as used
+      [[ $file != tests/sim/* ]] || export RIDGE_CUDNN=simulated
       RG_SIM_ORDER=now RIDGE_ALLOC_WATCH=1 LD_PRELOAD="$(runtime asan) $(runtime ubsan)" \
         simulated simasan "$every" "$file"
       ;;

@@ -171,7 +171,7 @@ describe('cuDNN in the simulator', function()
   -- What cuDNN does not fuse is a pass of our own over its sums: in packs of 16 bytes where these
   -- lie so, a thread each, in as many blocks as that takes.
   it('leaves activations to a pass that has a thread for each pack', function()
-    local plugin = ffi.load 'build/libridge_gpusim.so'
+    local plugin = ffi.load(os.getenv 'RIDGE_GPU')
     local text = ffi.new('char[?]', 65536)
     local function blocks(side, channels, nhwc)
       local x = nhwc and { 1, side, side, 1 } or { 1, 1, side, side }
