@@ -25,6 +25,21 @@ local function usual(directions)
   return nil
 end
 
+-- What is said where no point has a result: those that failed are not only not measured yet.
+local WAITS = { pending = true, running = true, ok = true, pruned = true, cancelled = true }
+local function without_results(rows)
+  local failed = 0
+  for _, row in ipairs(rows) do
+    if not WAITS[row.state] then failed = failed + 1 end
+  end
+  if failed == 0 then return 'Nothing of this sweep is measured yet.' end
+  if failed < #rows then
+    return ('Nothing of this sweep is measured yet; %d of %d points failed.'):format(failed, #rows)
+  end
+  return ('%s failed: nothing is measured. Why stands under Failures.'):format(
+    #rows == 1 and 'The only point' or ('All %d points'):format(#rows))
+end
+
 --- The answer of a stored sweep.
 ---@param st table store
 ---@param sweep table id, name
@@ -35,7 +50,7 @@ end
 function M.of(st, sweep, rows, wanted)
   local directions, given = results.directions(st, sweep.id), wanted
   wanted = given or usual(directions)
-  if not wanted then return { sentences = { 'Nothing of this sweep is measured yet.' } } end
+  if not wanted then return { sentences = { without_results(rows) } } end
   local known, goal = pcall(best.goal, wanted, directions, rows, 'the sweep ' .. sweep.name)
   if not known then
     if given then error(goal, 0) end -- what nobody asked for is no error

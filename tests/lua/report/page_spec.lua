@@ -99,7 +99,18 @@ describe('the page of a sweep', function()
     assert.matches('<p>60 oom.</p>', text, 1, true)
     assert.matches('20 more are not listed.', text, 1, true)
     assert.is_nil(text:find '<img')
-    assert.matches('Nothing of this sweep is measured yet.', text, 1, true)
+    assert.matches('All 60 points failed: nothing is measured.', text, 1, true)
+    assert.is_nil(text:find 'measured yet')
+  end)
+
+  it('of one point that failed says so', function()
+    assert.matches('The only point failed: nothing is measured.', page(1, { state = 'crashed' }), 1,
+      true)
+  end)
+
+  it('of points that were left out says no more than that', function()
+    assert.matches('Nothing of this sweep is measured yet.', page(5, { state = 'pruned' }), 1,
+      true)
   end)
 
   it('of disturbed points says why, in words, and ranks none', function()
