@@ -57,17 +57,33 @@ end
 
 local FEW = 1024 -- whole numbers that are constants: positions, zero points
 
+-- Bounds of ReLU6, which files have as a Clip from 0 to 6: no parameters, whose numbers may change.
+local function bounds_of(graph)
+  local by_name, set = {}, {}
+  for _, t in ipairs(graph.initializers) do by_name[t.name] = t end
+  local function is(name, number)
+    local x = name and by_name[name] and file.tensor(by_name[name])
+    return x and x.count == 1 and x:item() == number
+  end
+  for _, n in ipairs(graph.nodes) do
+    if n.op == 'Clip' and is(n.inputs[2], 0) and is(n.inputs[3], 6) then
+      set[n.inputs[2]], set[n.inputs[3]] = true, true
+    end
+  end
+  return set
+end
+
 -- Initializers become parameters where they are real numbers, buffers where they are many whole
 -- ones; what says a shape or an axis is a constant.
-local function hold(self, graph, demanded, numbers)
-  local statistics = statistics_of(graph.nodes)
+local function hold(self, graph, demanded)
+  local statistics, bounds = statistics_of(graph.nodes), bounds_of(graph)
   for _, t in ipairs(graph.initializers) do
     call.look 'onnx.load'
     if self.values[t.name] == nil then
       local x = file.tensor(t)
       local float = dtype.kind[x.dtype] == 'float'
       if self.asked[t.name] or demanded[t.name] and (not float or x.ndim <= 1)
-        or numbers[t.name] and x.count == 1 or not float and x.count <= FEW then
+        or bounds[t.name] or not float and x.count <= FEW then
         self.fixed[t.name] = x
       else
         local name = field_of(self, t.name)
@@ -210,11 +226,11 @@ function Model:init(model, what, given, bytes)
   local graph = prepare.model(model, what)
   self.what, self.opset = what, model.opset
   self.fields, self.held, self.fixed, self.values = {}, {}, {}, {}
-  local demanded, numbers
-  demanded, self.asked, numbers = walk.demanded(graph.nodes)
+  local demanded
+  demanded, self.asked = walk.demanded(graph.nodes)
   values_of(self, graph, given)
   self.inputs, self.outputs = inputs_of(self, graph), graph.outputs
-  hold(self, graph, demanded, numbers)
+  hold(self, graph, demanded)
   self.read_inputs = {}
   for i, input in ipairs(self.inputs) do
     local whole = dtype.kind[input.type] ~= 'float' -- what is computed of others is data

@@ -158,7 +158,7 @@ for name in ([[Cast CastLike Gather Concat Slice Squeeze Unsqueeze Add Sub Mul D
 end
 
 -- Goes through nodes from the last to the first.
-local function demand(nodes, set, asked, numbers)
+local function demand(nodes, set, asked)
   for i = #nodes, 1, -1 do
     local n = nodes[i]
     local entry = type(n.entry) == 'table' and n.entry or {}
@@ -166,7 +166,6 @@ local function demand(nodes, set, asked, numbers)
       local name = n.inputs[at]
       if name and name ~= '' then set[name], asked[name] = true, true end
     end
-    for _, at in ipairs(entry.numbers or {}) do numbers[n.inputs[at] or ''] = true end
     local wanted = false
     for k, output in ipairs(n.outputs) do
       wanted = wanted or set[output]
@@ -176,7 +175,7 @@ local function demand(nodes, set, asked, numbers)
     end
     if n.graphs then
       set[n.inputs[1]] = true
-      for _, g in pairs(n.graphs) do demand(g.nodes, set, asked, numbers) end
+      for _, g in pairs(n.graphs) do demand(g.nodes, set, asked) end
     end
     if LIGHT[n.op] and wanted then
       for k, name in ipairs(n.inputs) do
@@ -184,16 +183,15 @@ local function demand(nodes, set, asked, numbers)
       end
     end
   end
-  return set, asked, numbers
+  return set, asked
 end
 
 --- Values that say a shape, an axis or how something is computed, in operators or through others.
 ---@param nodes table
 ---@return table set of names
 ---@return table set of names that operators ask for themselves
----@return table set of names of what is a constant where the file has it
 function M.demanded(nodes)
-  return demand(nodes, {}, {}, {})
+  return demand(nodes, {}, {})
 end
 
 return M

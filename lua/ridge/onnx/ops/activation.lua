@@ -58,7 +58,7 @@ local function number(n, i, x)
   return x and x.count == 1 and n.known and n.known[n.inputs[i]] and outside.numbers(x)[1] or nil
 end
 
-M.Clip = { numbers = { 2, 3 }, run = function(n, x, low, high)
+function M.Clip(n, x, low, high)
   if n.opset < 11 then
     low = n:has 'min' and n:float 'min' or nil
     high = n:has 'max' and n:float 'max' or nil
@@ -68,7 +68,7 @@ M.Clip = { numbers = { 2, 3 }, run = function(n, x, low, high)
   end
   if low then x = x:maximum(low) end
   return high and x:minimum(high) or x
-end }
+end
 
 -- -- Along an axis ------------------------------------------------------------------------------
 

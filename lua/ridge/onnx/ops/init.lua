@@ -5,7 +5,6 @@
 -- returns the node's outputs; or a table of
 --   run       that function
 --   reads     places of inputs that it takes as lists of numbers: what says a shape, an axis ...
---   numbers   places of inputs that are constants where the file has them
 --   looks     the same of what is data: there is no plan of it unless it is known
 --   of        the only input whose elements it reads: of the others it takes type and shape
 --   of_shape  what it computes is known from the shapes of its inputs
