@@ -165,12 +165,11 @@ static rg_status describe_inner(dnnl_memory_desc_t *out, const rg_dnnl_array *ar
 
 static rg_status append_act(dnnl_post_ops_t ops, int32_t act)
 {
-  static const dnnl_alg_kind_t kind[RG_ACT_COUNT] = { [RG_ACT_RELU] = dnnl_eltwise_relu,
-                                                      [RG_ACT_GELU] = dnnl_eltwise_gelu_erf,
-                                                      [RG_ACT_SILU] = dnnl_eltwise_swish,
-                                                      [RG_ACT_TANH] = dnnl_eltwise_tanh,
-                                                      [RG_ACT_SIGMOID] = dnnl_eltwise_logistic,
-                                                      [RG_ACT_RELU6] = dnnl_eltwise_clip };
+  static const dnnl_alg_kind_t kind[RG_ACT_COUNT] = {
+    [RG_ACT_RELU] = dnnl_eltwise_relu,        [RG_ACT_GELU] = dnnl_eltwise_gelu_erf,
+    [RG_ACT_SILU] = dnnl_eltwise_swish,       [RG_ACT_TANH] = dnnl_eltwise_tanh,
+    [RG_ACT_SIGMOID] = dnnl_eltwise_logistic, [RG_ACT_RELU6] = dnnl_eltwise_clip
+  };
   static const float alpha[RG_ACT_COUNT] = { [RG_ACT_SILU] = 1 };
   static const float beta[RG_ACT_COUNT] = { [RG_ACT_RELU6] = 6 };
 

@@ -6,9 +6,9 @@
 ** Time is expected as a sum of terms: a call, m n k multiplications, m n results, m k and k n
 ** factors, m rows, n columns, and for libraries m k multiplications of whole vectors of columns.
 ** Own kernels work in panels of 32 columns, in bf16 in steps of 32 of k, and on AMX in tiles of 16
-** rows, so a narrow or shallow product costs as much as one of the next multiple, packing (k) and storing (m) a panel that is
-** not full cost more, and a few rows times a matrix that is not kept packed pay for packing it.
-** There libraries are up to 18 times as fast.
+** rows, so a narrow or shallow product costs as much as one of the next multiple, packing (k) and
+** storing (m) a panel that is not full cost more, and a few rows times a matrix that is not kept
+** packed pay for packing it.  There libraries are up to 18 times as fast.
 **
 ** The numbers are nanoseconds on one AMD EPYC (Zen 4), by scripts/peers/paths.lua --fit, which also
 ** tells how far the choice is from the fastest path; on another machine only their ratios are meant

@@ -13,12 +13,10 @@ enum { COLUMNS = 150, MOST = 2048 };
 
 typedef rg_status function(const rg_tensor *x, rg_tensor **out);
 
-static function *const functions[RG_ACT_COUNT] = { [RG_ACT_RELU] = rg_relu,
-                                                   [RG_ACT_GELU] = rg_gelu,
-                                                   [RG_ACT_SILU] = rg_silu,
-                                                   [RG_ACT_TANH] = rg_tanh,
-                                                   [RG_ACT_SIGMOID] = rg_sigmoid,
-                                                   [RG_ACT_RELU6] = rg_relu6 };
+static function *const functions[RG_ACT_COUNT] = {
+  [RG_ACT_RELU] = rg_relu, [RG_ACT_GELU] = rg_gelu,       [RG_ACT_SILU] = rg_silu,
+  [RG_ACT_TANH] = rg_tanh, [RG_ACT_SIGMOID] = rg_sigmoid, [RG_ACT_RELU6] = rg_relu6
+};
 
 /* Numbers in [-2, 2), of a shape of ndim axes. */
 static rg_tensor *made(int32_t dtype, const int64_t *shape, int32_t ndim)

@@ -189,7 +189,7 @@ describe('recover of ReLU6', function()
       b:add_(1)
       return c:minimum(6)
     end, x):optimize(PASSES):check()):find 'relu6')
-    x:requires_grad_() -- the way back reads it
+    x:requires_grad_() -- the backward pass reads it
     local g = ridge.graph(function(a)
       a:zero_grad()
       a:relu():minimum(6):sum():backward()

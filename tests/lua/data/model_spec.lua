@@ -353,7 +353,7 @@ describe('digits of seven strokes', function()
       local angle = 0.4 * r[8] - 0.2
       for row = 1, 28 do
         for column = 1, 28 do
-          -- the place in polar coordinates about the middle, turned
+          -- the place in polar coordinates about the middle, rotated
           local far = math.sqrt((column - 15) ^ 2 + (row - 15) ^ 2)
           local at = math.atan2(row - 15, column - 15) + angle
           local x, y, near = 14 + far * math.cos(at), 14 + far * math.sin(at), 1e9
