@@ -61,6 +61,8 @@ describe('completion', function()
       assert.truthy(text.zsh:find(("\n    '%s:%s'\n"):format(name, does), 1, true), name)
       assert.truthy(text.fish:find((" -a %s -d '"):format(name), 1, true), name)
       for _, option in ipairs(command.options) do
+        -- one letter is said once: -o, and not -o, -o
+        assert.is_true(option.short ~= option.flag:match '^%S+', option.flag)
         assert.truthy((bash:gsub("'", ' ')):find(' ' .. option.flag .. ' ', 1, true), option.flag)
         assert.truthy(text.zsh:find(option.flag .. '[', 1, true)
           or text.zsh:find(option.flag .. '}', 1, true)

@@ -497,6 +497,22 @@ describe('answers', function()
 end)
 
 describe('layers of quantization', function()
+  it('tell the range of what comes in, and whether they hand bytes on', function()
+    ridge.seed(3)
+    local data = ridge.data.Loader({ ridge.randn(4, 1, 5, 5) }, { batch = 4 })
+    local net = ridge.quant.static(nn.Sequential(nn.Conv2d(1, 2, 2, { seed = 1 }), nn.ReLU(),
+      nn.Conv2d(2, 2, 1, { seed = 2 }), nn.Flatten(), nn.Linear(32, 3, { seed = 3 })):eval(),
+      { rows = false, calibrate = data })
+    local list = {}
+    for _, layer in ipairs { net[1], net[3], net[5] } do
+      list[#list + 1] = tostring(layer):match ', input.*$':gsub('at %d+', 'at N')
+    end
+    local before = ', input u8 with zero at N'
+    assert.same({ before .. ', bytes on)', before .. ', bytes on)', before .. ')' }, list)
+    assert.is_nil(tostring(ridge.quant.dynamic(nn.Sequential(nn.Linear(4, 2)):eval(),
+      { rows = false })[1]):find 'input')
+  end)
+
   it('say at the line of their call what they take', function()
     local dense = nn.Sequential(nn.Linear(32, 4, { seed = 1 })):eval()
     local data = ridge.data.Loader({ ridge.randn(8, 32) }, { batch = 8 })

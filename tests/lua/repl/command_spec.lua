@@ -86,6 +86,27 @@ describe('a command of the prompt', function()
     assert.truthy(text:find '^a plan of 5 operations: matmul, add, abs, sum, %.%.%.\n')
   end)
 
+  it('%bench measures ceilings again, once, where something was faster', function()
+    local run, s = new()
+    local measure, times = require 'ridge.measure', 0
+    local before = measure.calibrate
+    measure.calibrate = function() -- the half of what was known, and the double
+      times = times + 1
+      return { { name = 'fma.f32', value = 1 }, { name = 'bw.l1', value = 4e-6 } }
+    end
+    local here = { threads = 1, since = 'made up',
+      by_name = { ['fma.f32'] = { value = 2 }, ['bw.l1'] = { value = 2e-6 } } }
+    s.ceilings = { [require('ridge').num_threads()] = here }
+    run 'x = ridge.ones(64, 64)'
+    for _ = 1, 2 do
+      local text = run '%bench --quick x + 1'
+      assert.matches('above the roof: the counts are too high', text, 1, true)
+    end
+    measure.calibrate = before
+    assert.equal(1, times)
+    assert.same({ 2, 4e-6 }, { here.by_name['fma.f32'].value, here.by_name['bw.l1'].value })
+  end)
+
   it('%bench measures what needs nothing of the prompt in fresh processes', function()
     local run, s = new()
     s.ceilings = { [require('ridge').num_threads()] = { threads = 1, since = 'made up',

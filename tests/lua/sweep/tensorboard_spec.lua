@@ -100,9 +100,14 @@ describe('ridge export --as tensorboard', function()
     local experiment, values = read.fields(read.fields(plugin[2][1])[2][1]), {}
     for _, info in ipairs(experiment[4]) do
       local p = read.fields(info)
-      values[p[1][1]] = #read.fields(p[5][1])[1]
+      local list = {}
+      for i, value in ipairs(read.fields(p[5][1])[1]) do
+        local v = read.fields(value) -- 2: a number, 3: a text, 4: true or false
+        list[i] = v[2] and v[2][1] or v[3] and v[3][1] or v[4][1] == 1
+      end
+      values[p[1][1]] = list
     end
-    assert.same({ width = 2, kind = 2, on = 1 }, values)
+    assert.same({ width = { 1, 2 }, kind = { 'a', 'b' }, on = { true } }, values)
     local metrics = {}
     for _, info in ipairs(experiment[5]) do
       metrics[read.fields(read.fields(info)[1][1])[2][1]] = true
