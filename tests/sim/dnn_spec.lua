@@ -8,7 +8,11 @@
 require 'jit.opt'.start('-sink') -- see op_spec.lua
 
 local ffi = require 'ffi'
-ffi.cdef 'size_t rgsim_launched(char *text, size_t room);'
+ffi.cdef [[
+  size_t rgsim_launched(char *text, size_t room);
+  int setenv(const char *name, const char *value, int overwrite);
+  int unsetenv(const char *name);
+]]
 local all = dofile('tests/op/cases.lua')
 local cases, reference, tensors = all.cases, all.reference, all.tensors
 local C = tensors.C
@@ -86,6 +90,7 @@ describe('cuDNN in the simulator', function()
 
   after_each(function()
     modes.vendor, modes.autotune, modes.deterministic, modes.tf32 = 1, 2, 0, 0
+    ffi.C.unsetenv 'RG_SIM_DNN_NOTE'
     tensors.release_all()
   end)
 
@@ -166,6 +171,37 @@ describe('cuDNN in the simulator', function()
       end
     end)
     assert.are.same({ cudnn = 10 }, found.conv2d)
+  end)
+
+  -- The numbers of cudnnBackendNumericalNote_t, and where an engine with each may run: in f32, in
+  -- f32 where TF32 is allowed, in bf16, and where the bits have to stay the same.
+  it('takes no engine with a note that says of it what is not wanted', function()
+    local NOTES = {
+      [0] = { 'tensor cores', false, true, true, false },
+      { 'down convert', false, true, false, false },
+      { 'reduced precision', false, false, false, false }, { 'fft', false, true, false, false },
+      { 'nondeterministic', true, true, true, false }, { 'winograd', false, true, false, false },
+      { 'winograd 4x4', false, true, false, false }, { 'winograd 6x6', false, true, false, false },
+      { 'winograd 13x13', false, true, false, false },
+    }
+    local side = 3
+    for note = 0, #NOTES do
+      ffi.C.setenv('RG_SIM_DNN_NOTE', tostring(note), 1)
+      for case = 1, 4 do
+        side = side + 1 -- an image that no plan was made for before
+        modes.tf32, modes.deterministic = case == 2 and 1 or 0, case == 4 and 1 or 0
+        local dtype = case == 3 and 'bf16' or 'f32'
+        local x, w = input({ 1, 1, side, 3 }, dtype), input({ 1, 1, 2, 2 }, dtype)
+        local out = ffi.new('rg_tensor *[1]')
+        local found = ways(function()
+          local t = { tensors.make(x, x.shape, dtype), tensors.make(w, w.shape, dtype), false }
+          tensors.check(cases.conv2d.call(C, t, {}, out))
+          tensors.hold(out[0])
+        end)
+        assert.are.equal(NOTES[note][1 + case], found.conv2d.cudnn == 1,
+          NOTES[note][1] .. ', case ' .. case)
+      end
+    end
   end)
 
   -- What cuDNN does not fuse is a pass of our own over its sums: in packs of 16 bytes where these
