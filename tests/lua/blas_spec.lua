@@ -162,6 +162,17 @@ describe('the file of algorithms', function()
       .. home))
   end)
 
+  case('lies in a folder whose path has 3008 bytes, and in none that is longer', function()
+    local deep = folder .. ('/' .. ('d'):rep(99)):rep(28)
+    for _, more in ipairs { 0, 1 } do
+      local last = deep .. '/' .. ('e'):rep(3008 + more - #deep - 1)
+      os.execute('mkdir -p ' .. last)
+      assert.equal(ASKED, child('file', 'RG_SIM_BLAS_FAST=4 XDG_CACHE_HOME=' .. last))
+      assert.equal(more == 0 and KNOWN or ASKED,
+        child('file', 'RG_SIM_BLAS_FAST=4 XDG_CACHE_HOME=' .. last))
+    end
+  end)
+
   case('that cannot be written is no error', function()
     assert.equal(ASKED, child('file', 'RG_SIM_BLAS_FAST=4 XDG_CACHE_HOME=/dev/null/no'))
   end)

@@ -144,7 +144,11 @@ describe('a device', function()
     assert.matches('\nnvrtc +not used: RIDGE_NVRTC says none', text)
     -- a plan of cuDNN that wants a compiler is tried
     local fails = '\ncudnn +9%.19%.0, but attention cannot be planned: plan: [^\n]*libnvrtc.so.13: '
-    for found, words in pairs { [''] = '\ncudnn +9%.19%.0\n', ['RG_SIM_DNN_NVRTC=0'] = fails } do
+    -- and one that would convert its inputs is none; tensor cores are what halves are for
+    local none = '\ncudnn +9%.19%.0, but attention cannot be planned: the rules admit none of 4'
+    local good = '\ncudnn +9%.19%.0\n'
+    for found, words in pairs { [''] = good, ['RG_SIM_DNN_NVRTC=0'] = fails,
+      ['RG_SIM_DNN_NOTE=1'] = none, ['RG_SIM_DNN_NOTE=0'] = good } do
       assert.matches(words, output(('RIDGE_CUDNN=simulated RIDGE_GPU=%s %s ./ridge doctor '
         .. '--device cuda'):format(SIMULATED, found)):gsub(', libcudnn.so.9', ''))
     end
