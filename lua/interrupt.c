@@ -16,9 +16,10 @@
 ** sampled.  Cost: up to 10 %, which is why files run without it.
 **
 ** The hook stays armed until the call returns, so that a user's pcall cannot swallow the press.
-** It spares ridge's own Lua for a second: what ridge does behind a pcall of its own (throw a
-** capture away, roll a transaction back, put a setting back) is not cut off in the middle; the
-** error comes with the first instruction of the user's.
+** It spares ridge's own Lua for a second of processor time: what ridge does behind a pcall of its
+** own (throw a capture away, roll a transaction back, remove a half-written file) is not cut off in
+** the middle, also where the machine is busy; the error comes with the first instruction of the
+** user's.  Five seconds by the clock end it in any case: a loop of waits takes no processor time.
 */
 #include "host.h"
 
@@ -40,7 +41,7 @@
 #include "ridge/tensor.h"
 
 enum { KIND_NONE, KIND_ONCE, KIND_RECIPE, KIND_SESSION };
-enum { TWICE_MS = 2000, GRACE_MS = 1000 };
+enum { TWICE_MS = 2000, GRACE_MS = 1000, LONGEST_GRACE_MS = 5000 };
 
 static lua_State *main_state;
 static pthread_t main_thread;
@@ -50,15 +51,33 @@ static volatile sig_atomic_t interrupted; /* the running call was told to stop a
 static volatile sig_atomic_t at_prompt;   /* Ctrl-C while nothing ran */
 static volatile sig_atomic_t presses;     /* in a row, each within two seconds */
 static volatile int64_t last_press_ms;
+static volatile int64_t last_press_worked_ms; /* what this thread had computed until then */
 
 /* -- In the signal handler ------------------------------------------------------ */
 
-static int64_t now_ms(void)
+static int64_t ms_of(clockid_t clock)
 {
   struct timespec now;
 
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int64_t now_ms(void)
+{
+  return ms_of(CLOCK_MONOTONIC);
+}
+
+static int64_t worked_ms(void)
+{
+  return ms_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* Is what ridge does after a press still to be let alone? */
+static int spares(void)
+{
+  return now_ms() - last_press_ms < LONGEST_GRACE_MS
+         && worked_ms() - last_press_worked_ms < GRACE_MS;
 }
 
 /* Is this chunk one of ridge's own, embedded or below RIDGE_LUA? */
@@ -78,7 +97,7 @@ static int is_own(const char *source)
 static void stop_hook(lua_State *L, lua_Debug *record)
 {
   lua_getinfo(L, "S", record);
-  if ((*record->what == 'C' || is_own(record->source)) && now_ms() - last_press_ms < GRACE_MS) {
+  if ((*record->what == 'C' || is_own(record->source)) && spares()) {
     if (kind == KIND_SESSION) raise(SIGPROF); /* a trace entered from here is left again */
     return;
   }
@@ -144,6 +163,7 @@ static void on_press(int number)
   }
   presses = now - last_press_ms < TWICE_MS ? presses + 1 : 1;
   last_press_ms = now;
+  last_press_worked_ms = worked_ms();
   if (presses > (kind == KIND_SESSION ? 2 : 1)) {
     default_action(number);
     return;

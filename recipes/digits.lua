@@ -59,6 +59,7 @@ local function train(net, epochs)
         nn.cross_entropy(net(a), b):backward()
         optimizer:step()
       end)
+      if ridge.stopping() then return end -- whoever asked for it looks at that too
     end
   end
 end
@@ -70,6 +71,7 @@ local net = opt.net == 'mlp' and nn.Sequential(nn.Linear(784, 128, { seed = s })
   seed = s + 1 }), nn.BatchNorm(32), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
   nn.Linear(1568, 64, { seed = s + 2 }), nn.ReLU(), nn.Linear(64, 10, { seed = s + 3 }))
 train(net, opt.epochs)
+if ridge.stopping() then os.exit(130) end
 
 return { net = net:eval(), validate = loader(250, rows(sets.train, n + 1, all - n)),
   test = loader(250, rows(sets.test, 1, sets.test.images:size(1))),

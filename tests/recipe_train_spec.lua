@@ -210,6 +210,16 @@ describe('recipes/distill.lua', function()
   end)
 end)
 
+describe('recipes/digits.lua', function()
+  it('ends at the first Ctrl-C, in the middle of its training', function()
+    -- a second and a half of processor time: what is before the training takes less
+    local _, text = run [[./ridge --threads 1 recipes/digits.lua --epochs 20000 > /dev/null &
+      p=$!; until [ $(cut -d' ' -f14 /proc/$p/stat) -gt 150 ]; do sleep 0.1; done
+      kill -INT $p; wait $p; echo "ended $?"]]
+    assert.matches('ended 130\n', text)
+  end)
+end)
+
 -- A ratio as ridge.measure.ab says it in a column: with its interval, inside of it, and a verdict.
 local RATIO = '(%d+%.%d%d) %[(%d+%.%d%d) %.%. (%d+%.%d%d)%] (%l+)'
 local VERDICTS = { faster = true, slower = true, equal = true, undecided = true }

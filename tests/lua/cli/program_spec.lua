@@ -45,6 +45,27 @@ describe('ridge -e', function()
     assert.truthy(err:find('#2', 1, true), err)
   end)
 
+  it('lets what it does itself come to an end, however busy the machine is', function()
+    -- between the press and the end of ridge's own work lies time in which it computes nothing
+    local path = os.tmpname()
+    finally(function() os.remove(path) end)
+    local own = ([[local ffi = require 'ffi'
+      ffi.cdef 'int usleep(unsigned);'
+      require('ridge.host').interrupt()
+      for _ = 1, 14 do ffi.C.usleep(100000) end
+      local file = io.open('%s', 'w')
+      file:write 'tidied up'
+      file:close()]]):format(path)
+    local status, out, err = run { '-e', ('loadstring(%q, "@ridge/own.lua")() print "and on"')
+      :format(own) }
+    assert.equal(130, status)
+    assert.truthy(err:find 'interrupted')
+    assert.is_nil(out:find('and on', 1, true))
+    local file = io.open(path)
+    assert.equal('tidied up', file:read '*a')
+    file:close()
+  end)
+
   it('ends with 130 when interrupted', function()
     local status, _, err = run { '-e', 'require("ridge.host").interrupt()' }
     assert.equal(130, status)
