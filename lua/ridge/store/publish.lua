@@ -225,14 +225,17 @@ function M.write(st, to, anonymous)
     local whole, why = pcall(function()
       local hosts, paths, others = told(db).hosts, 0, nil
       db:exec('PRAGMA journal_mode = DELETE', 'one file')
-      db:transaction(function()
-        if anonymous then
-          db:exec(WHO, 'who measured')
-          paths = redact_texts(db)
-        end
-        others = make_views(db)
+      -- Ctrl-C ends each of these at once, so that there is time to remove what they made
+      db:stops(function()
+        db:transaction(function()
+          if anonymous then
+            db:exec(WHO, 'who measured')
+            paths = redact_texts(db)
+          end
+          others = make_views(db)
+        end)
+        db:exec('VACUUM', 'nothing of it stays')
       end)
-      db:stops(function() db:exec('VACUUM', 'nothing of it stays') end)
       found = told(db)
       found.paths, found.was, found.views = paths, hosts, others
     end)

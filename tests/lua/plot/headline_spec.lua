@@ -229,6 +229,18 @@ describe('headlines of maps', function()
     assert.equal(2, drawn)
   end)
 
+  it('count pairs within a panel', function()
+    local rows = {}
+    for _, kind in ipairs { 'one', 'two' } do
+      for _, side in ipairs { 'a', 'b' } do
+        rows[#rows + 1] = at(1, 1, { kind = kind, side = side,
+          fwd = (kind == 'one') == (side == 'a') and 200 or 100 })
+      end
+    end
+    assert.equal('side=b wins in 1 cell, side=a in 1; 0 are undecided.', finding('ratio', rows,
+      { x = 'x', y = 'y', z = 'fwd', facet = 'kind', a = 'side=a', b = 'side=b' }))
+  end)
+
   it('say how many cells of a ratio stood side by side', function()
     local rows, n = {}, 0
     for x = 1, 3 do
@@ -271,6 +283,53 @@ describe('the headline of a forest', function()
     local figure = plot.draw('forest', rows, {})
     assert.equal('60 faster, 10 slower.', figure.finding)
     assert.matches('10 more pairs are not shown, and counted above', figure:text())
+  end)
+end)
+
+describe('the band of a forest', function()
+  it('is the widest of the margins there are', function()
+    local recorder = dofile 'tests/lua/plot/recorder.lua'
+    local function band(margins)
+      local rows = {}
+      for i, margin in ipairs(margins) do
+        rows[i] = { a = 'x', b = 'y', pair = 'n=' .. i, ratio = 0.5 * i, ratio_lo = 0.4,
+          ratio_hi = 3, state = 'ok', verdict = 'open', margin = margin, floor = 0 }
+      end
+      local rec = recorder.of(plot.draw('forest', rows, {}))
+      local list = rec:all('rect', function(r) return math.abs(r.h - rec.panels[1].h) < 0.01 end)
+      assert.equal(1, #list)
+      return list[1].w
+    end
+    assert.near(band { 0.05, 0.05 }, band { 0.05, 0.01 }, 0.01)
+    assert.near(band { 0.05, 0.05 }, band { 0.01, 0.05 }, 0.01)
+    assert.is_true(band { 0.01, 0.01 } < band { 0.05, 0.01 } - 1)
+  end)
+end)
+
+describe('the headline of a roofline', function()
+  it('calls impossible only what lies above a roof with its whole interval', function()
+    local function said(part)
+      -- 1e6 operations in 9090 ns: 110 GFLOP/s
+      return finding('roofline', { row('fwd', 9090, { fwd_flops = 1e6, fwd_bytes = 1 }, part),
+        { roof = 'fma.f32', value = 1e11, value_lo = 1e11, value_hi = 1e11, state = 'ceiling' } },
+        { y = 'fwd' })
+    end
+    assert.is_nil(said(0.2))
+    assert.equal('1 point lies above every roof: wrong counts, or wrong ceilings.', said(0.01))
+  end)
+end)
+
+describe('the headline of sketched layers against dense', function()
+  it('counts no point whose dense layer was disturbed', function()
+    local function said(grade)
+      local rows = { row('fwd', 100, { layer = 'dense', grade = grade, param_count = 4,
+        peak_memory_mb = 1 }), row('fwd', 50, { layer = 'sketched', num_terms = 1, low_rank = 2,
+        param_count = 2, peak_memory_mb = 1 }) }
+      return finding('landscape', rows)
+    end
+    assert.equal('Sketched is faster than dense at 1 of 1 points; intervals that touch do not '
+      .. 'count.', said 'A')
+    assert.is_nil(said 'D')
   end)
 end)
 
@@ -377,6 +436,14 @@ describe('the headline of threads', function()
   it('says nothing of one number of threads, nor calls slower faster', function()
     assert.is_nil(said { { 4, 400 } })
     assert.equal('More threads are not faster.', said { { 1, 100 }, { 2, 130 } })
+  end)
+
+  it('has a serial share between none and all', function()
+    local serial = require('ridge.plot.threads').serial
+    assert.equal(0, serial { { x = 1, y = 1 }, { x = 2, y = 3 } })
+    assert.equal(1, serial { { x = 1, y = 1 }, { x = 2, y = 0.5 } })
+    assert.near(0.25, serial { { x = 1, y = 1 }, { x = 2, y = 1.6 } }, 1e-12)
+    assert.is_nil(serial { { x = 4, y = 1 } })
   end)
 
   it('takes a rate for what it is', function()
