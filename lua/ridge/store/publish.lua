@@ -8,6 +8,7 @@
 
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
+local core = require 'ridge.ffi.lib'
 local place = require 'ridge.store.place'
 local schema = require 'ridge.store.schema'
 local sqlite = require 'ridge.store.sqlite'
@@ -100,6 +101,11 @@ local function highest(db)
   return n < 2 ^ 40 and n or 0
 end
 
+-- Work in Lua, and queries too short for SQLite to look, end at Ctrl-C here.
+local function check()
+  if core.rg_interrupt_pending() ~= 0 then blame.raise('db publish: interrupted', 'EINTR') end
+end
+
 local function redact_texts(db)
   local redact, count = redactor(highest(db))
   db:exec([[CREATE TEMP TABLE told(was TEXT PRIMARY KEY, now TEXT NOT NULL, sha BLOB)]], 'names')
@@ -109,6 +115,7 @@ local function redact_texts(db)
     for _, row in ipairs(db:query(('/* texts */ SELECT DISTINCT %s AS text FROM main.%s '
         .. "WHERE typeof(%s) = 'text' AND (%s GLOB '*/*' OR %s GLOB '*.lua:*')"):format(
         column, name, column, column, column))) do
+      check()
       local text = redact(row.text, of.name == 'param')
       if text ~= row.text then
         changed = true
@@ -150,6 +157,7 @@ local function still_there(path, hosts)
   while true do
     local piece = file:read(2 ^ 20)
     if not piece then break end
+    check()
     local text = last .. piece
     for _, host in ipairs(hosts) do
       if #host >= 3 and text:find(host, 1, true) then found[host] = true end
@@ -226,6 +234,7 @@ function M.write(st, to, anonymous)
       local hosts, paths, others = told(db).hosts, 0, nil
       db:exec('PRAGMA journal_mode = DELETE', 'one file')
       -- Ctrl-C ends each of these at once, so that there is time to remove what they made
+      check()
       db:stops(function()
         db:transaction(function()
           if anonymous then

@@ -157,6 +157,36 @@ describe('a published database', function()
     assert.same({ 'bench' }, found.still)
   end)
 
+  it('is given up at once where Ctrl-C is pressed, and nothing stays of it', function()
+    local C = require 'ridge.ffi.lib'
+    local function left()
+      local list = io.popen('ls -a ' .. folder)
+      local text = list:read '*a'
+      list:close()
+      return text:find 'ridge%.part' or text:find 'pressed%.db'
+    end
+    -- before it, and at the first of its texts: no second one is read
+    for _, first in ipairs { 'copy', 'address' } do
+      local of = first == 'copy' and getmetatable(sqlite.open(path, 'read')).__index or canonical
+      local real, n = of[first], 0
+      of[first] = function(...)
+        n = n + 1
+        local result = real(...)
+        C.rg_interrupt_set()
+        return result
+      end
+      local ok, err = pcall(made, 'pressed.db', true)
+      C.rg_interrupt_clear()
+      of[first] = real
+      assert.is_false(ok)
+      assert.equal('EINTR', err.code)
+      assert.equal(1, n)
+      assert.is_nil(left())
+    end
+    made('pressed.db', true)
+    assert.is_truthy(left())
+  end)
+
   it('is written whole or not at all, over nothing', function()
     local to = folder .. '/taken.db'
     local file = assert(io.open(to, 'w'))
