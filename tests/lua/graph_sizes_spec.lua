@@ -113,4 +113,34 @@ describe('a graph whose batch may change', function()
     assert.is_false(ok)
     assert.truthy(tostring(err):find('has no function to compare it with', 1, true))
   end)
+
+  it('compares what comes out at 1, where views and copies are others', function()
+    local mha = nn.MultiHeadAttention(4, { heads = 2, causal = true, seed = 1 }):eval()
+    for i, case in ipairs {
+      { { 1, 'N', 4 }, function(x) return mha(x) end },
+      { { 'N', 1 }, function(x) return x + x:t() end },
+      { { 'N', 3 }, function(x) return x:roll(1, 1) end },
+      { { 'N', 3 }, function(x)
+        local n = x.shape[1]
+        local at = ridge.arange(0, n - 1)
+        return ridge.where(at:reshape(-1, 1):ge(at:reshape(1, -1)), x:matmul(x:t()), ridge.zeros {})
+      end },
+    } do
+      local shape = {}
+      for k, size in ipairs(case[1]) do shape[k] = size == 'N' and 4 or size end
+      local g = ridge.graph(case[2], ridge.randn(shape), { sizes = { case[1] } })
+      for _, n in ipairs { 1, 2, 9 } do
+        for k, size in ipairs(case[1]) do shape[k] = size == 'N' and n or size end
+        local x = ridge.randn(shape)
+        local got = g:at(n, { check = true }):plan():run { x }
+        assert.same(bits.all(case[2](x)), bits.all(got), ('case %d at %d'):format(i, n))
+      end
+    end
+    local g = ridge.graph(function(x)
+      return x.shape[1] == 1 and x * 2 or x * 3
+    end, ridge.ones(4, 3), { sizes = { { 'N', 3 } } })
+    local ok, err = pcall(g.at, g, 1, { check = true })
+    assert.is_false(ok)
+    assert.matches('where N is 1 the function computes something else', tostring(err))
+  end)
 end)
