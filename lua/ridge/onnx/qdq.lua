@@ -63,9 +63,24 @@ function Search:scale(name, count)
   return (x.count == 1 or count and x.count == count and x.ndim == 1) and x or nil
 end
 
+-- An attribute, or what stands for it where it is left out; nil where it is of another type: that
+-- is said when the node is computed.
+local function attribute(n, name, kind, default)
+  local a = n.attributes[name]
+  if not a then return default end
+  return a.type == kind and (kind == 'ints' and a.value or tonumber(a.value)) or nil
+end
+
 local function is_plain(n)
-  return n.domain == '' and n:int('block_size', 0) == 0
-    and (n:int('output_dtype', 0) == 0 or n.op == 'DequantizeLinear' and n:int 'output_dtype' == 1)
+  local code = attribute(n, 'output_dtype', 'int', 0)
+  return n.domain == '' and attribute(n, 'block_size', 'int', 0) == 0
+    and (code == 0 or n.op == 'DequantizeLinear' and code == 1)
+end
+
+-- Do the numbers of a scale stand along an axis of so many?
+local function is_along(n, axis, rank)
+  local at = attribute(n, 'axis', 'int', 1)
+  return at == axis - 1 or at == axis - 1 - rank
 end
 
 -- The bytes that a value is made of with one scale: { x, scale, zero }.
@@ -89,7 +104,7 @@ function Search:weight(name, axis_of)
   local axis = axis_of(w)
   local scale = self:scale(n.inputs[2], w.shape[axis])
   if not scale then return nil end
-  if scale.count > 1 and kit.axis(n, n:int('axis', 1), w.ndim) ~= axis then return nil end
+  if scale.count > 1 and not is_along(n, axis, w.ndim) then return nil end
   return { name = n.inputs[1], scale = n.inputs[2], tensor = w, rows = w.shape[axis] }
 end
 
@@ -150,8 +165,9 @@ function Search:bias(name, rows)
   local n = self.makers[name]
   if n and n.op == 'DequantizeLinear' and is_plain(n) then
     local b = self:tensor(n.inputs[1])
-    if b and b.dtype == 'i32' and b.ndim == 1 and b.count == rows
-      and self:number(n.inputs[3]) == 0 and self:scale(n.inputs[2], rows) then
+    local scale = self:scale(n.inputs[2], rows)
+    if b and b.dtype == 'i32' and b.ndim == 1 and b.count == rows and scale
+      and self:number(n.inputs[3]) == 0 and (scale.count == 1 or is_along(n, 1, 1)) then
       return { name = n.inputs[1], scale = n.inputs[2] }
     end
   end
@@ -223,8 +239,10 @@ function KINDS.Conv(search, n, gone)
   if not w or w.tensor.ndim ~= 4 or w.tensor.count / w.rows > MOST then return nil end
   local bias = search:bias(n.inputs[3], w.rows)
   if not bias then return nil end
-  for _, pad in ipairs(n:ints 'pads' or {}) do
-    if pad < 0 then return nil end
+  local pads = attribute(n, 'pads', 'ints', {})
+  if not pads then return nil end
+  for i = 1, #pads do
+    if pads[i] < 0 then return nil end
   end
   marked(w.tensor)
   return search:product(n, { x = x, act = 'none' }, w, bias, n.outputs[1], gone, function(options)
@@ -259,11 +277,12 @@ end
 
 function KINDS.Gemm(search, n, gone)
   local has_bias = (n.inputs[3] or '') ~= ''
-  if n:int('transA', 0) ~= 0 or n:float('alpha', 1) ~= 1 or has_bias and n:float('beta', 1) ~= 1
-  then
+  local turns = attribute(n, 'transB', 'int', 0)
+  if attribute(n, 'transA', 'int', 0) ~= 0 or attribute(n, 'alpha', 'float', 1) ~= 1 or not turns
+    or has_bias and attribute(n, 'beta', 'float', 1) ~= 1 then
     return nil
   end
-  return dense(search, n, gone, n:int('transB', 0) == 0, n.inputs[3], n.outputs[1])
+  return dense(search, n, gone, turns ~= 1, n.inputs[3], n.outputs[1])
 end
 
 function KINDS.MatMul(search, n, gone)

@@ -165,6 +165,26 @@ describe('nodes of a QDQ file', function()
     assert.same({ 'i8', { 127, 127, 3, 2 } }, { m(x).dtype, m(x):reshape(-1):tolist() })
   end)
 
+  it('are refused when they are computed where their attributes are none', function()
+    for why, change in pairs {
+      ['there is no axis 1 in a tensor of 1 axes'] = function(_, graph)
+        graph.nodes[3].attributes = nil -- of a bias the default is no axis
+      end,
+      ['there is no axis 9 in a tensor of 2 axes'] = function(_, graph)
+        graph.nodes[2].attributes.axis = int(9)
+      end,
+      ['attribute transA is of type float; expected int'] = function(_, _, a)
+        a.transA = { type = 'float', value = 1 }
+      end,
+    } do
+      for _, m in ipairs { gemm(change) } do
+        local ok, err = pcall(m, x)
+        assert.is_false(ok)
+        assert.truthy(tostring(err):find(why, 1, true), tostring(err))
+      end
+    end
+  end)
+
   for name, case in pairs {
     ['a weight around another number'] = { 'DequantizeLinear DequantizeLinear DequantizeLinear '
       .. 'Gemm Relu QuantizeLinear', function(g) g.w_zero = t({ 0, 1 }, 'i8') end },
