@@ -285,6 +285,7 @@ function M.run(path)
     if parts then
       local ok, reason = pcall(request, self, parts)
       if not ok then
+        collectgarbage()
         io.stderr:write('ridge kernel: ', tostring(type(reason) == 'table' and reason.message
           or reason), '\n')
       end

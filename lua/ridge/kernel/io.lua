@@ -188,12 +188,24 @@ local function send(self, channel, parts)
     content = parts[5], to = { unpack(parts, 6) } }, self.sign))
 end
 
+local function handle(self, text)
+  local parts = wire.unpack(text)
+  if SAYS[parts[1]] then SAYS[parts[1]](self, parts) else send(self, parts[1], parts) end
+end
+
 local function hear(self)
   while not self.done do
     local frames = self.pair:receive()
     if not frames then return end
-    local parts = wire.unpack(frames[1])
-    if SAYS[parts[1]] then SAYS[parts[1]](self, parts) else send(self, parts[1], parts) end
+    -- where memory is full the other state is about to give some back
+    local ok, reason = pcall(handle, self, frames[1])
+    for _ = 1, 100 do
+      if ok or not tostring(reason):find 'not enough memory' then break end
+      collectgarbage()
+      zmq.poll({}, 50)
+      ok, reason = pcall(handle, self, frames[1])
+    end
+    if not ok then error(reason, 0) end
   end
 end
 

@@ -124,6 +124,7 @@ function Session:guarded(f, text)
   local ok, failure, interrupted = self.call(self.kind, f, report.catch)
   state.unwind(mark) -- what was cut off and what waits in a coroutine leaves nothing on
   if ok then return 'done' end
+  if type(failure) ~= 'table' then collectgarbage() end -- memory was full: saying so takes some
   if interrupted then
     if self.on_failure then
       self.on_failure(nil)
