@@ -19,11 +19,13 @@ Prints a script that completes commands, options, their values, recipes and file
   rest = 'bash|zsh|fish', most = 1,
 }
 
--- Names that are there when the key is pressed: of recipes, of sweeps; nil: files only.
+-- Names that are there when the key is pressed: of recipes, pages, sweeps; nil: files only.
 local RECIPES = 'ridge list 2>/dev/null | cut -d" " -f1'
 local SWEEPS = 'ridge sweeps --as csv 2>/dev/null | sed -n "2,\\$ s/,.*//p"'
+local PAGES = 'ridge docs 2>/dev/null | grep "^[a-z][^ ]*  " | cut -d" " -f1'
 local function names_of(command)
   if command.name == 'run' then return RECIPES end
+  if command.name == 'docs' then return PAGES end
   return (command.rest or ''):find '^SWEEP' and SWEEPS or nil
 end
 

@@ -48,6 +48,8 @@ describe('completion', function()
     assert.is_nil(offered(path.bash, 'ridge export --progress b').bar) -- another command's
     assert.is_true(offered(path.bash, 'ridge run landsc').landscape)
     assert.is_nil(offered(path.bash, 'ridge run -').landscape)
+    assert.is_true(offered(path.bash, 'ridge docs first')['first-hour'])
+    assert.is_true(offered(path.bash, 'ridge docs ')['ridge.nn'])
   end)
 
   it('has each command and option in each shell', function()
