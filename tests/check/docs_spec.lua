@@ -63,6 +63,19 @@ describe('web pages of the documentation', function()
     assert.matches('hypervisor', index)
   end)
 
+  it('have anchors of their own where headings are alike', function()
+    if not has then return pending 'cmark-gfm is not here' end
+    os.execute(('mkdir -p %s/two/why'):format(folder))
+    folders.put(folder .. '/two/why/a.md', '# A\n\nx\n\n## Same\n\none\n\n## Same\n\ntwo\n')
+    local command = ('luajit scripts/site.lua %s/two %s/two'):format(folder, folder)
+    local text, status = folders.run(command)
+    assert.equal(0, status, text)
+    text = folders.get(folder .. '/two/why/a.html')
+    assert.matches('id="same".*id="same%-2"', text)
+    assert.matches('"why/a.html#same".*"why/a.html#same%-2"',
+      folders.get(folder .. '/two/index.js'))
+  end)
+
   it('are not made without a converter, and that is said', function()
     local text, status = folders.run(('PATH=%s luajit scripts/site.lua a b'):format(folder)
       :gsub('luajit', '/usr/bin/luajit', 1))

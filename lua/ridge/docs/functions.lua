@@ -199,8 +199,6 @@ function M.pages(root)
     local meta = debug.getmetatable(value)
     if last and (type(value) == 'function' or type(value) == 'table' and meta and meta.__call) then
       put(top, name, value)
-    elseif last and not of[last] then
-      heading(top, name)
     end
   end
   local list = { page_of('reference/ridge', about 'ridge', top) }

@@ -99,8 +99,9 @@ local function tables()
   lines[#lines + 1] = '## result\n\nA view: a row for each point, phase and cache.\n\n```sql\n'
     .. schema.RESULT:gsub('%s+$', '') .. '\n```\n'
   return pages.page('reference/tables', ('# Tables of a results database\n\nVersion %d, SQLite. '
-    .. 'Read the view `result`, and the view that each sweep is under its own name; columns are '
-    .. 'added to views and never taken away. Tables may change with the version. Times of day are '
+    .. 'Read the view `result`, and the view that each sweep is under its own name (NAME-points '
+    .. 'where a table, or a sweep in another case, has that name); columns are added to views and '
+    .. 'never taken away. Tables may change with the version. Times of day are '
     .. 'microseconds since 1970, durations nanoseconds.\n\n'):format(schema.VERSION)
     .. table.concat(lines, '\n'))
 end

@@ -86,6 +86,16 @@ describe('the documentation', function()
     end
   end)
 
+  it('is taken apart at its headings, and not at what code has', function()
+    local page = pages.page('why/a', '# A\n\nFirst. More.\n\n## B `c`\n\n```\n## no\n# no\n```\n\n'
+      .. '### D\n\ne\n')
+    local titles = {}
+    for i, section in ipairs(pages.sections(page)) do titles[i] = section.level .. section.title end
+    assert.same({ '1A', '2B c', '3D' }, titles)
+    assert.matches('## no\n# no', pages.sections(page)[2].text)
+    assert.equal('First.', page.about)
+  end)
+
   it('is found by name, by heading, by title, by text', function()
     for _, each in ipairs { { 'first-hour', 'tutorial/first-hour' }, { 'why/passes', 'why/passes' },
         { 'The First Hour', 'tutorial/first-hour' }, { 'first hour', 'tutorial/first-hour' },
@@ -101,6 +111,11 @@ describe('the documentation', function()
     local found = search.find(list, 'GRADE says')
     assert.equal('why/grades', found[1].page.name) -- by its title, before all texts
     assert.is_nil(found[1].section)
+    found = search.find({ pages.page('why/a', '# A\n\nOf zork.\n'),
+      pages.page('why/b', '# B\n\nText.\n\n## A zork\n\nx\n'),
+      pages.page('why/c', '# Zork\n\nx\n') }, 'zork')
+    assert.same({ 'why/c', 'why/b', 'why/a' }, { found[1].page.name, found[2].page.name,
+      found[3].page.name })
     found = search.find(list, 'hypervisor')
     assert.is_true(#found >= 1 and found[1].line:find 'hypervisor' ~= nil)
     assert.same({}, search.find(list, 'zorkmid'))
@@ -167,7 +182,10 @@ describe('the documentation', function()
       assert.matches('paged: .*WHAT A GRADE SAYS', typed('TERM=xterm PAGER=' .. pager))
       assert.is_nil(typed('TERM=xterm PAGER=cat'):find 'paged')
       -- one that is left at once is no error
-      local _, status = folders.run "PAGER=true script -qec 'build/ridge docs tables' /dev/null"
+      -- (a page that a pipe does not hold)
+      assert.is_true(#by_name['reference/ridge'].text > 70000)
+      local _, status = folders.run(
+        "PAGER=true script -qec 'build/ridge docs reference/ridge' /dev/null")
       assert.equal(0, status)
     end
     assert.is_nil(ridge('docs grades'):find 'paged')
