@@ -100,6 +100,26 @@ if tensors.DEVICE == 0 then describe('a product of bytes', function()
     end)
   end
 
+  -- 6 is no byte's end here: scales are large, and what is cut off would be another byte
+  it('cuts off at 6 where that is the activation', function()
+    for _, y_type in ipairs { 'u8', 'i8', 'f32' } do
+      for _, size in ipairs { { 3, 40, 70 }, { 17, 96, 64 } } do
+        local m, n, k = unpack(size)
+        local y_scale = y_type ~= 'f32' and drawn({}, 'f32', 0.125) or nil
+        local list = { drawn({ m, k }, 'u8'), drawn({ n, k }, 'i8'), drawn({ 1 }, 'f32', 2 ^ -9),
+          drawn({ n }, 'f32', 2 ^ -3), drawn({ n }, 'f32'), y_scale }
+        local args = { x_zero = 128, dtype = y_type, act = 6 }
+        local wanted, cut = case.reference(list, args)[1], 0
+        for i = 1, #wanted do
+          if wanted[i] == (y_scale and 48 or 6) then cut = cut + 1 end
+          assert.is_true(wanted[i] <= (y_scale and 48 or 6))
+        end
+        assert.is_true(cut > 10, cut)
+        try(list, args)
+      end
+    end
+  end)
+
   it('adds up as many of the largest products as it says, exactly', function()
     local k = 65793
     for _, pair in ipairs { { 255, -128 }, { 255, 127 } } do
