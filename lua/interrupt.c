@@ -76,8 +76,8 @@ static int64_t worked_ms(void)
 /* Is what ridge does after a press still to be let alone? */
 static int spares(void)
 {
-  return now_ms() - last_press_ms < LONGEST_GRACE_MS
-         && worked_ms() - last_press_worked_ms < GRACE_MS;
+  return now_ms() - last_press_ms < LONGEST_GRACE_MS &&
+         worked_ms() - last_press_worked_ms < GRACE_MS;
 }
 
 /* Is this chunk one of ridge's own, embedded or below RIDGE_LUA? */
