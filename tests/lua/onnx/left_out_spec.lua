@@ -81,6 +81,9 @@ local CASES = {
   { 'Elu', 7, {}, { some(4) }, alpha = { { f = 1 }, { f = 2 } } },
   { 'Celu', 12, {}, { some(4) }, alpha = { { f = 1 }, { f = 2 } } },
   { 'ThresholdedRelu', 10, {}, { f { 0.5, 1.5, 3 } }, alpha = { { f = 1 }, { f = 2 } } },
+  { 'Swish', 24, {}, { some(4) }, alpha = { { f = 1 }, { f = 2 } } },
+  { 'CastLike', 19, {}, { f { 1e4, 1 }, f(0):to 'f8e4m3' }, saturate = { 1, 0 },
+    gives = 'f8e4m3[2] 448 1' },
   { 'Gemm', 13, {}, { some(2, 2), some(2, 2), some(2) }, alpha = { { f = 1 }, { f = 2 } },
     beta = { { f = 1 }, { f = 2 } }, transA = { 0, 1 }, transB = { 0, 1 } },
   { 'Gemm', 13, { transB = 1 }, { some(2, 2), some(2, 2), some(2) },
@@ -138,13 +141,14 @@ local CASES = {
     norm_coefficient_post = { { f = 0 }, { f = 0.5 } }, epsilon = { { f = 1e-6 }, { f = 0.5 } } },
 }
 
-local KEYS = { n = true, outputs = true, domain = true }
+local KEYS = { n = true, outputs = true, domain = true, gives = true }
 
 describe('an attribute that is left out of', function()
   for k, case in ipairs(CASES) do
     it(('%s, case %d, is its default'):format(case[1], k), function()
       local bare, why = result(case)
       assert.truthy(bare, why)
+      assert.equal(case.gives or bare, bare)
       for name, values in pairs(case) do
         if type(name) == 'string' and not KEYS[name] then
           assert.equal(bare, result(case, { [name] = values[1] }), name)
