@@ -55,6 +55,29 @@ describe('chains that are compiled', function()
     assert.equal('0\n', said) -- it was the compiled kernel that ran, in the graph as well
   end)
 
+  -- One number for eight neighbours: a single one, one a row, one for several rows.
+  case('are one kernel for what is repeated along whole eights, however often', function()
+    local said, n = run('RG_SIM_ORDER=fwd', [[-e 'local o = { device = "sim:0" }
+      local x = ridge.ones(4, 16, o)
+      for _, y in ipairs { ridge.full(2, 1, o), ridge.full(2, 4, 1, o), ridge.full(2, 1, 1, o) } do
+        local plan = ridge.capture(function() return (x * y):tanh() end)
+        plan:run(1)
+        print(plan.results[1]:get(4, 16) > 0.96)
+      end']])
+    assert.equal('true\ntrue\ntrue\n', said)
+    assert.equal(1, n)
+    -- and another one for what changes within them
+    said, n = run('RG_SIM_ORDER=fwd', [[-e 'local o = { device = "sim:0" }
+      local x = ridge.ones(3, 5, o)
+      for _, y in ipairs { ridge.full(2, 1, o), ridge.full(2, 3, 1, o) } do
+        local plan = ridge.capture(function() return (x * y):tanh() end)
+        plan:run(1)
+        print(plan.results[1]:get(3, 5) > 0.96)
+      end']])
+    assert.equal('true\ntrue\n', said)
+    assert.equal(2, n)
+  end)
+
   case('are not, where there is no compiler, or it fails, or is not wanted', function()
     for _, environment in ipairs { 'RIDGE_NVRTC=none', 'RIDGE_NVRTC=' } do
       local said, n = run(environment)
