@@ -70,6 +70,18 @@ describe('a plan of cuDNN', function()
     end)
   end
 
+  -- The stand-in fuses what follows where channels lie side by side, and nowhere else.
+  it('is the same for a convolution whose bias is added behind it as for one without', function()
+    modes.deterministic = 1
+    local x, w = ridge.randn(2, 3, 13, 13):to(GPU), ridge.randn(4, 3, 3, 3):to(GPU)
+    local b = ridge.randn(4):to(GPU)
+    local function plans(opts) return counted.during(function() x:conv2d(w, opts) end).plans end
+    assert.equal(1, plans { bias = b })
+    assert.equal(0, plans { bias = b })
+    assert.equal(0, plans {})
+    assert.equal(1, plans { padding = 1 }) -- and each other one has its own
+  end)
+
   -- A process that calls a convolution n times in a mode: plans that it made.
   local function plans(cache, mode, n)
     local code = ([[local ridge = require 'ridge'
