@@ -70,7 +70,7 @@ describe('a plan of cuDNN', function()
     end)
   end
 
-  -- The stand-in fuses what follows where channels lie side by side, and nowhere else.
+  -- The stand-in fuses what follows where channels are contiguous, and nowhere else.
   it('is the same for a convolution whose bias is added behind it as for one without', function()
     modes.deterministic = 1
     local x, w = ridge.randn(2, 3, 13, 13):to(GPU), ridge.randn(4, 3, 3, 3):to(GPU)
