@@ -48,6 +48,12 @@ describe('several workers', function()
     assert.equal(4, query('SELECT count(*) AS n FROM worker')[1].n)
   end)
 
+  it('measure their shard and nothing else', function()
+    local n = tonumber((run 'points=40 shard=2/4'):match '^(%d+) of %1, 0 failed\n$')
+    assert.is_true(n > 0 and n < 80)
+    assert.equal(n, query('SELECT count(*) AS n FROM attempt')[1].n)
+  end)
+
   it('are processes of one pass each', function()
     local log = folder .. '/log'
     assert.equal('12 of 12, 0 failed\n', (run('points=6 workers=2 passes=3 log=' .. log)))
@@ -159,6 +165,7 @@ describe('several workers', function()
     local text, status = run 'broken=1'
     assert.equal(1, status)
     assert.matches('a worker of sweep pool could not go on: [^\n]*this worker is broken', text)
+    assert.is_nil(text:find('before it came to the sweep', 1, true)) -- the first one said it
     text, status = run 'absent=1'
     assert.equal(1, status)
     assert.matches('could not go on: it ended %(status 0%) before it came to the sweep; does the '
