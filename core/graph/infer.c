@@ -53,11 +53,36 @@ static rg_status check_lists(const rg_call *call)
   return RG_OK;
 }
 
+/* Axes are resolved by who makes a call, and records believe them: a graph out of a file may say
+** any.  The first input is what has them; views resolve theirs themselves. */
+static rg_status check_axes(const rg_call *call)
+{
+  const rg_op *op = call->op;
+  const rg_tensor *x = call->n_in > 0 ? call->in[0] : NULL;
+  char text[96];
+
+  for (int32_t i = 0; i < op->n_args; i++) {
+    if (op->arg[i].kind != RG_ARG_AXIS || op->arg[i].type != RG_ARG_i32) {
+      continue;
+    }
+    const char *at = (const char *)call->args + op->arg[i].offset;
+    int32_t axis;
+
+    memcpy(&axis, at, sizeof(axis));
+    if (x == NULL || axis < 0 || axis >= x->_ndim) {
+      return rg_fail(RG_EAXIS, "%s: there is no axis %lld in %s", op->name, (long long)axis + 1,
+                     x != NULL ? rg_tensor_text(x, text, sizeof(text)) : "what is left out");
+    }
+  }
+  return RG_OK;
+}
+
 static rg_status ask(rg_call *call, int32_t autocast)
 {
   int32_t before = rg_autocast_set(autocast);
   rg_status status = check_lists(call);
 
+  status = status == RG_OK ? check_axes(call) : status;
   status = status == RG_OK ? rg_check_schema(call) : status;
   if (status == RG_OK) {
     status = call->op->infer(call);

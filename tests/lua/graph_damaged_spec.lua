@@ -93,4 +93,28 @@ describe('a file of a graph', function()
     end
     approved.check('graph/damaged', table.concat(out, '\n'))
   end)
+
+  it('is refused where a record is given an axis that its input has not', function()
+    local g = ridge.graph(function(x)
+      return x:argmax(1), ridge.concat({ x, x }, 1), x:softmax(2), x:cumsum(1), (x:sort(2)),
+        x:resize { 3, 5 }, x:gather(1, ridge.zeros({ 1, 3 }, { dtype = 'i64' })),
+        ridge.quantize(x, 0.1, 0, { axis = 1 })
+    end, ridge.ones(2, 3))
+    local text, names = g:json(), { 'argmax', 'concat', 'softmax', 'cumsum', 'sort', 'resample',
+      'resample', 'gather', 'quantize' }
+    for _, axis in ipairs { 2, 7, 8, 63, 2 ^ 31 - 1, -1, -2 ^ 31 } do
+      for i, name in ipairs(names) do
+        local k = 0
+        local other = text:gsub('"axis": %-?%d+', function()
+          k = k + 1
+          return k == i and ('"axis": %d'):format(axis) or nil
+        end)
+        assert.equal(#names, k)
+        local ok, err = pcall(ridge.graph.parse, other)
+        assert.is_false(ok)
+        local said = ('%s: there is no axis %d in f32['):format(name, axis + 1)
+        assert.truthy(tostring(err):find(said, 1, true), tostring(err))
+      end
+    end
+  end)
 end)
