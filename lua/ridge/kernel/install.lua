@@ -30,12 +30,10 @@ local function folder_of(opt)
   if opt.prefix ~= '' then
     data = opt.prefix:gsub('(.)/+$', '%1') .. '/share/jupyter'
   else
-    local function set(name)
-      local value = os.getenv(name)
-      return value and value ~= '' and value or nil
-    end
-    data = set 'JUPYTER_DATA_DIR' or set 'XDG_DATA_HOME' and set 'XDG_DATA_HOME' .. '/jupyter'
-      or set 'HOME' and set 'HOME' .. '/.local/share/jupyter'
+    local function set(value) return value ~= '' and value or nil end
+    local jupyter, xdg, home = set(os.getenv 'JUPYTER_DATA_DIR'), set(os.getenv 'XDG_DATA_HOME'),
+      set(os.getenv 'HOME')
+    data = jupyter or xdg and xdg .. '/jupyter' or home and home .. '/.local/share/jupyter'
     if not data then blame.raise('HOME is not set: --prefix says where', 'EARG') end
   end
   return data .. '/kernels/' .. opt.name:lower()
