@@ -10,7 +10,7 @@ local stored = require 'ridge.cli.stored'
 
 local M = {}
 
-M.summary = "the documentation, offline: ridge docs first-hour, ridge docs 'grade D'"
+M.summary = 'the documentation, offline: ridge docs first-hour'
 M.usage = 'ridge docs [WORD ...]'
 
 local SPEC = {

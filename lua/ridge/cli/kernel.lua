@@ -21,7 +21,7 @@ FILE is a connection file, which Jupyter writes and hands over. Notebooks show v
 does, figures as pictures; completion, ?name, interrupts and io.read work. It needs libzmq.so.5,
 Debian's libzmq5.
 
-    ridge kernel --install && jupyter lab]],
+    ridge kernel --install           # then: jupyter lab]],
   rest = 'FILE', most = 1,
 }
 

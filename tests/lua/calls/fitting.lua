@@ -324,6 +324,7 @@ M.FUNCTIONS = {
   ['ridge.top'] = '"fit", { by = one { "fwd", "square" }, n = a, db = "fit.db" }',
   ['ridge.merge'] = '"fit.merged.db", "fit.db"',
   ['ridge.store.open'] = '"fit.db", "read"',
+  ['ridge.store.with'] = '"fit.db", "read", function() end',
   ['ridge.timeline'] = 'function(x) return x:softmax() end, F(a, b)',
   ['ridge.profile'] = 'function() F(a, b):softmax() end, one { { rows = a }, { num_steps = a, '
     .. 'wait = b, active = c, sort = one { "calls", "name" } }, { roof = "none" } }',

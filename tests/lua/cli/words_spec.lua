@@ -132,8 +132,8 @@ describe('what can be typed', function()
 
   -- Run a command of ridge's in the folder, against its own database.
   local function run(command, where)
-    return folders.run(('PATH="$PWD:$PATH" && root=$PWD && cd %s && RIDGE_LOCKS=%s/locks '
-      .. 'RIDGE_HISTORY= RIDGE_PATH=$root/recipes sh -c %s'):format(where or home, home,
+    return folders.run(('PATH="$PWD:$PATH" && root=$PWD && cd %s && HOME=%s RIDGE_LOCKS=%s/locks '
+      .. 'RIDGE_HISTORY= RIDGE_PATH=$root/recipes sh -c %s'):format(where or home, home, home,
       "'" .. command:gsub("'", [['\'']]) .. "'"))
   end
 

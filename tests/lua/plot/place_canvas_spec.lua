@@ -336,7 +336,7 @@ describe('every figure', function()
         commit = 'abc' })
       local rec = recorder.of(figure, { size = size })
       local title, about = rec:said 'Forward time over threads'[1], rec:said 'a device · abc'[1]
-      local finding = rec:all('text', function(s) return s.text:find '^At most' end)[1]
+      local finding = rec:all('text', function(s) return s.text:find '^More threads are' end)[1]
       local rule = rec:one('line', function(s)
         return recorder.near(s.x1, 34) and recorder.near(s.x2, size[1] - 34)
           and recorder.same(s.color, rec.theme.rule)
