@@ -34,8 +34,8 @@ enum {
 
 /* What the tile registers of this thread are configured for. */
 typedef struct shape {
-  int64_t steps; /* of a part of a run; 0: not configured */
-  int64_t rows;
+  int64_t rows;   /* 0: given back, and whoever comes next may configure them otherwise */
+  int64_t steps;  /* of a part of a run */
   int64_t depth;  /* steps of a tile instruction */
   int64_t chunks; /* tile instructions of a part */
   int64_t tail;   /* steps that are left for vpdpbusd */
@@ -65,7 +65,7 @@ static void cut(int64_t steps, shape *s)
 
 static void prepare(int64_t rows, int64_t steps)
 {
-  if (now.steps != steps) {
+  if (now.rows == 0 || now.steps != steps) {
     cut(steps, &now);
     now.steps = steps;
     now.rows = 0;
@@ -78,8 +78,8 @@ static void prepare(int64_t rows, int64_t steps)
 
 static void leave(void)
 {
-  if (now.steps != 0) {
-    now.steps = 0;
+  if (now.rows != 0) {
+    now.rows = 0;
     rg_amx_release();
   }
 }

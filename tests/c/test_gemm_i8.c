@@ -173,6 +173,33 @@ static bool parts_are_right(const rg_i8_kernels *kernels, int64_t rows, int64_t 
   return right;
 }
 
+/* Sums of nothing, twice, others having used the tile registers between. */
+static void try_nothing(const rg_i8_kernels *kernels)
+{
+  static const uint8_t a[64];
+  static const int8_t b[64];
+  int32_t c[RG_I8_ROWS_MOST * RG_PANEL];
+  int64_t rows = kernels->rows_most;
+
+  for (int turn = 0; turn < 2; turn++) {
+    bool right = true;
+
+    memset(c, 0x55, sizeof(c));
+    kernels->tile[rows](&(rg_i8_run){ .parts = 1 }, a, b, c, (const char *)b);
+    rg_i8_leave(kernels);
+    for (int64_t i = 0; i < rows * RG_PANEL; i++) {
+      right = right && c[i] == 0;
+    }
+    ok(right, "sums of no products are 0");
+    if (rg_amx_usable()) {
+      rg_amx_configure(3, 2, 4);
+    }
+  }
+  if (rg_amx_usable()) {
+    rg_amx_release();
+  }
+}
+
 static void try_parts(const rg_i8_kernels *kernels)
 {
   static const int64_t steps[] = { 1, 2, 3, 7, 8, 12, 13, 15, 16, 17, 24, 27, 31, 32, 48, 49, 50 };
@@ -193,6 +220,7 @@ static void test_tiles(void)
   for (int32_t i = 0; rg_i8_kernels_at(i) != NULL; i++) {
     try_tiles(rg_i8_kernels_at(i), rg_i8_kernels_at(i)->path);
     try_parts(rg_i8_kernels_at(i));
+    try_nothing(rg_i8_kernels_at(i));
   }
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl")) {
