@@ -100,6 +100,9 @@ return function(M) -- M: the rest of the reference
     local scale = scale_of(a, d)
     local kind = widest(inputs)
     local dq, dk, dv = zeros(q.shape, kind), zeros(k.shape, kind), zeros(v.shape, kind)
+    -- gradients of scores that tensor cores multiply in f16 are rounded to multiples of 2^-24: by
+    -- 2^-25, which eight units of the last place of this are
+    local least = kind == 'f16' and 2 ^ -18 or 0
     local function add(x, at, value, size)
       x[at] = x[at] + value
       x.magnitude[at] = x.magnitude[at] + size
@@ -120,7 +123,7 @@ return function(M) -- M: the rest of the reference
         local p = w * dy[(head * n + i) * e + l]
         add(dv, (head * m + j) * e + l, p, math.abs(p) * size)
       end
-      local z, zs = scale * w * (t - whole), math.abs(scale) * w * (of + grown) * size
+      local z, zs = scale * w * (t - whole), math.abs(scale) * w * (of + grown) * size + least
       for l = 1, d do
         local kl, ql = k[(head * m + j) * d + l], q[(head * n + i) * d + l]
         add(dq, (head * n + i) * d + l, z * kl, zs * math.abs(kl))
