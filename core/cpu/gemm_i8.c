@@ -5,6 +5,7 @@
 ** A block of rows of a, laid out as the kernels read it, stays in L2 while all panels of b pass by
 ** it.  The epilogue takes each tile of sums while it is in L1.
 */
+#include <stdatomic.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -33,17 +34,45 @@ static bool has_vnni512(void)
   return __builtin_cpu_supports("avx512vnni");
 }
 
+/* What does not change is asked once: CPUID leaves a virtual machine, which takes longer than a small
+** product. */
+static bool once(_Atomic int32_t *known, bool (*ask)(void))
+{
+  enum { NOT_ASKED, NO, YES };
+  int32_t said = atomic_load_explicit(known, memory_order_relaxed);
+
+  if (said == NOT_ASKED) {
+    said = ask() ? YES : NO;
+    atomic_store_explicit(known, said, memory_order_relaxed);
+  }
+  return said == YES;
+}
+
 /* Leaf 7.1, EAX, bit 4: compilers' names for it are younger than some that build this. */
-static bool has_vnni256(void)
+static bool ask_vnni256(void)
 {
   uint32_t a, b, c, d;
 
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & (1u << 4)) != 0;
 }
 
-static bool has_tiles(void)
+static bool has_vnni256(void)
+{
+  static _Atomic int32_t known;
+
+  return once(&known, ask_vnni256);
+}
+
+static bool ask_tiles(void)
 {
   return has_vnni512() && strstr(rg_machine_facts()->isa, "amx_int8") != NULL;
+}
+
+static bool has_tiles(void)
+{
+  static _Atomic int32_t known;
+
+  return once(&known, ask_tiles);
 }
 #endif
 
