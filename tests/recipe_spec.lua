@@ -87,16 +87,15 @@ describe('recipes/landscape.lua', function()
     assert.matches('times are medians %(med%), the machine as it is%.\n', text)
     assert.matches('median us', text)
     os.remove(folder .. '/landscape_ratio.png')
-    status, text = smoke '--quiet'
-    assert.equal(0, status, text)
+    -- beside other programs the dense layer's fast state may be seen in fewer than three passes
+    for turn = 1, 4 do
+      status, text = smoke(turn == 1 and '--quiet' or '--quiet --new')
+      assert.equal(0, status, text)
+      if not text:find('landscape_ratio.png: not drawn: ', 1, true) then break end
+    end
     assert.matches("\ntimes of the machine's fast state %(quiet%), unpaired", text)
     assert.matches(' quiet us ', text)
     assert.is_nil(text:find('median us', 1, true))
-    -- beside other programs the dense layer's fast state may be seen in fewer than three passes
-    if text:find('landscape_ratio.png: not drawn: ', 1, true) then
-      assert.is_nil(io.open(folder .. '/landscape_ratio.png'))
-      return
-    end
     local texts = png.read_texts(folder .. '/landscape_ratio.png')
     assert.matches('time:s', texts['ridge:options'])
     assert.matches('quiet is the median of those', texts.Description)
