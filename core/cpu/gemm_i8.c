@@ -34,8 +34,8 @@ static bool has_vnni512(void)
   return __builtin_cpu_supports("avx512vnni");
 }
 
-/* What does not change is asked once: CPUID leaves a virtual machine, which takes longer than a small
-** product. */
+/* What does not change is asked once: CPUID leaves a virtual machine, which takes longer than a
+** small product. */
 static bool once(_Atomic int32_t *known, bool (*ask)(void))
 {
   enum { NOT_ASKED, NO, YES };
