@@ -190,7 +190,9 @@ end
 ---@param class table
 ---@return boolean
 function M.descends(value, class)
-  local c = type(value) == 'table' and value or nil
+  if value == class then return type(value) == 'table' end
+  local c = type(value) == 'table' and rawget(value, '__parent') or nil
+  if c == class then return c ~= nil end -- so far without a loop, which would end a trace
   while type(c) == 'table' do
     if c == class then return true end
     c = rawget(c, '__parent')

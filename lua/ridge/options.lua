@@ -10,6 +10,8 @@ local blame = require 'ridge.blame'
 
 local M = {}
 
+local NONE = {}
+
 -- The names of a spec in a list, made once.  A loop over the spec itself that also writes into the
 -- table of results went wrong about once in twenty processes when LuaJIT 2.1 of Debian 12 had
 -- compiled it: a value that was given was taken for missing.
@@ -140,6 +142,27 @@ function M.over(own, given, what)
   return own
 end
 
+-- A function that makes a table of the defaults of a spec, kept as long as that; false where an
+-- option is required. A table that is written as one is copied whole: where nothing is given, which
+-- is the usual call, no loop keeps the calls around it from being compiled into one trace.
+local makers = setmetatable({}, { __mode = 'k' })
+
+local function maker_of(spec)
+  local fields, values = {}, {}
+  for _, name in ipairs(names_of(spec)) do
+    local rule = spec[name]
+    if rule.required then return false end
+    if type(rule.default) == 'boolean' then
+      fields[#fields + 1] = ('[%q] = %s'):format(name, tostring(rule.default))
+    elseif rule.default ~= nil then
+      values[#values + 1] = rule.default
+      fields[#fields + 1] = ('[%q] = defaults[%d]'):format(name, #values)
+    end
+  end
+  return loadstring(('local defaults = ... return function() return { %s } end'):format(
+    table.concat(fields, ', ')), '@ridge/options.lua')(values) -- a line of ridge's, nobody else's
+end
+
 --- A copy of the given options with the defaults filled in.
 ---@param spec table { key = { types, default =, ... } }
 ---@param given table|nil what the user wrote
@@ -147,7 +170,16 @@ end
 ---@return table
 function M.check(spec, given, what)
   check_table(given, what)
-  for name in pairs(given or {}) do
+  if given == nil then
+    local make = makers[spec]
+    if make == nil then
+      make = maker_of(spec)
+      makers[spec] = make
+    end
+    if make then return make() end
+    given = NONE
+  end
+  for name in pairs(given) do
     if not spec[name] then
       local names = known(spec)
       local near = blame.near(name, names)
@@ -160,7 +192,7 @@ function M.check(spec, given, what)
   local names = names_of(spec)
   for i = 1, #names do
     local name = names[i]
-    local rule, value = spec[name], given and given[name]
+    local rule, value = spec[name], given[name]
     if value ~= nil then
       check_value(name, value, rule, what)
     elseif rule.required then

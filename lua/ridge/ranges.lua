@@ -222,7 +222,7 @@ local function living()
   while true do
     local info = debug.getinfo(level, 'f')
     if not info then return n end
-    if info.func == M.call then n = n + 1 end
+    if info.func == M.call or info.func == M.call_one then n = n + 1 end
     level = level + 1
   end
 end
@@ -237,14 +237,8 @@ local function settle(at, module)
   return depth
 end
 
---- Call a module inside a range. Only the outermost has a border that errors are caught at: one
---- for each would keep all that lies within from being compiled.
----@param f function
----@param module table
----@param ... any the module's arguments
----@return boolean ok as pcall
----@return any ...
-function M.call(f, module, ...)
+-- A module's range is about to begin: how many calls it is in, and its entry.
+local function begin(module)
   local at = depth
   local found = known_of(module, stack[at])
   if not found then
@@ -262,10 +256,36 @@ function M.call(f, module, ...)
     entry.found, entry.range.name = found, found.text
   end
   depth = at + 1
-  if M.heard then M.heard(found.path, module, ...) end
+  return at, entry
+end
+
+--- Call a module inside a range. Only the outermost has a border that errors are caught at: one
+--- for each would keep all that lies within from being compiled.
+---@param f function
+---@param ended function called with what pcall would give for the outermost one; gives its results
+---@param module table
+---@param ... any the module's arguments
+---@return any ...
+function M.call(f, ended, module, ...)
+  local at, entry = begin(module)
+  if M.heard then M.heard(entry.found.path, module, ...) end
   range_enter(entry.range)
-  if at > 0 then return finish(at, entry, true, f(module, ...)) end
-  return finish(at, entry, xpcall(f, guard.handler, module, ...))
+  if at > 0 then return finish(at, entry, f(module, ...)) end
+  return ended(finish(at, entry, xpcall(f, guard.handler, module, ...)))
+end
+
+--- The same with one argument, as most calls have it: what begins within it is compiled, too.
+---@param f function
+---@param ended function
+---@param module table
+---@param x any
+---@return any ...
+function M.call_one(f, ended, module, x)
+  local at, entry = begin(module)
+  if M.heard then M.heard(entry.found.path, module, x) end
+  range_enter(entry.range)
+  if at > 0 then return finish(at, entry, f(module, x)) end
+  return ended(finish(at, entry, xpcall(f, guard.handler, module, x)))
 end
 
 --- A state: a range with a name (ridge.state); the entry's `name`.  With `module` it is the path of

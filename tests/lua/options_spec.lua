@@ -23,6 +23,27 @@ describe('options', function()
     assert.is_nil(given.stride)
   end)
 
+  it('are a table of their own where nothing is given, too: every kind of default', function()
+    local list = { 1, 2 }
+    local spec = { on = { 'boolean', default = true }, off = { 'boolean', default = false },
+      rate = { 'number', default = 0.1 }, least = { 'number', default = -math.huge },
+      ['two words'] = { 'string', default = 'a "b"\n' }, list = { 'table', default = list },
+      none = { 'any' } }
+    local want = { on = true, off = false, rate = 0.1, least = -math.huge,
+      ['two words'] = 'a "b"\n', list = list }
+    local first = options.check(spec, nil, 'f')
+    assert.same(want, first)
+    assert.equal(list, first.list)
+    assert.same(want, options.check(spec, {}, 'f'))
+    first.on, first.more = nil, 1
+    assert.same(want, options.check(spec, nil, 'f'))
+    assert.same({}, options.check({}, nil, 'f'))
+    for _ = 1, 2 do
+      assert.matches('option needed is missing: is it',
+        failure(options.check, SPEC, nil, 'conv').message)
+    end
+  end)
+
   it('names an unknown key, the near miss and the known ones', function()
     local e = failure(options.check, SPEC, { strid = 2, needed = true }, 'conv')
     assert.matches("unknown option 'strid'", e.message)

@@ -30,7 +30,7 @@ state.each_has(function(calls) -- each coroutine is in calls of its own
   return before
 end)
 
-local pass -- what runs a call
+local pass, pass_one -- what runs a call
 local original = guard.original -- a border for each module of a network would cost too much
 
 -- How many calls are under way: an error of Lua's own leaves those on the stack that it ended.
@@ -38,7 +38,7 @@ local function living()
   local n, level = 0, 3
   local info = debug.getinfo(level, 'f')
   while info do
-    n = info.func == pass and n + 1 or n
+    n = (info.func == pass or info.func == pass_one) and n + 1 or n
     level = level + 1
     info = debug.getinfo(level, 'f')
   end
@@ -73,17 +73,30 @@ local function wrapped(self, ...)
   return original(self.forward)(self, ...)
 end
 
-function pass(self, ...)
-  local at = depth
-  depth = at + 1
+local function begin(self)
+  depth = depth + 1
   stack[depth] = self
   if mode.hook then mode.hook(self) end
-  if self._wrapped then return leave(at, wrapped(self, ...)) end
-  if not self.forward then
+  if not (self._wrapped or self.forward) then
     blame.raise(('%s: it has no forward, which a class of modules defines'):format(
       getmetatable(self).__name))
   end
+end
+
+function pass(self, ...)
+  local at = depth
+  begin(self)
+  if self._wrapped then return leave(at, wrapped(self, ...)) end
   return leave(at, original(self.forward)(self, ...))
+end
+
+-- The usual call. LuaJIT compiles nothing that begins within a function of any number of arguments
+-- and goes on behind it, which is most of a network's call.
+function pass_one(self, x)
+  local at = depth
+  begin(self)
+  if self._wrapped then return leave(at, wrapped(self, x)) end
+  return leave(at, original(self.forward)(self, x))
 end
 
 local function ended(ok, ...)
@@ -98,9 +111,16 @@ end
 ---@param ... any what forward takes
 ---@return any what forward returns
 function Module:__call(...)
-  if ranges.on then return ended(ranges.call(pass, self, ...)) end
-  -- the usual call needs no border, which costs as much as a small layer
-  if depth > 0 or select('#', ...) == 1 and ref.is((...)) then return pass(self, ...) end
+  if select('#', ...) == 1 then
+    local x = ...
+    if ranges.on then return ranges.call_one(pass_one, ended, self, x) end
+    -- the usual call needs no border, which costs as much as a small layer
+    if depth > 0 or ref.is(x) then return pass_one(self, x) end
+  elseif ranges.on then
+    return ranges.call(pass, ended, self, ...)
+  elseif depth > 0 then
+    return pass(self, ...)
+  end
   return ended(xpcall(pass, guard.handler, self, ...))
 end
 

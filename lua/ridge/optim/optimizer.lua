@@ -272,7 +272,9 @@ local function take_step(self, opts, ...)
       end
     end
   end
-  for _, f in pairs(self.after or {}) do f() end
+  if self.after then -- pairs is not compiled (ridge.pairs)
+    for _, f in pairs(self.after) do f() end
+  end
   return self
 end
 
