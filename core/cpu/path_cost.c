@@ -10,12 +10,12 @@
 ** storing (m) a panel that is not full cost more, and a few rows times a matrix that is not kept
 ** packed pay for packing it.  There libraries are up to 18 times as fast.
 **
-** The numbers are nanoseconds on one AMD EPYC (Zen 4), by scripts/peers/paths.lua --fit, which also
+** The numbers are nanoseconds on one AMD EPYC (Zen 4), those of AMX on a Xeon, by scripts/peers/paths.lua --fit, which also
 ** tells how far the choice is from the fastest path; on another machine only their ratios are meant
 ** to hold, and ridge.autotune measures.  An OpenBLAS that is older than the processor is left out:
 ** 0.3.21 runs its kernels of SSE3 on a Xeon of 2023, three to five times slower than the others.
-** Where the paths were not measured own kernels stay: bf16 on AMX or without AVX-512, factors that
-** are not contiguous along k (a) or n (a plain b).
+** Where the paths were not measured own kernels stay: bf16 without AVX-512, factors that are not
+** contiguous along k (a) or n (a plain b).
 **
 ** Numbers of this machine (ridge.backend.probe) come before these: core/cpu/path_fitted.c.
 */
@@ -51,6 +51,14 @@ static const costs avx512 = {
   [BF16][KEPT][RG_GEMM_OWN] = { 16.1, 0.00901, 0.212, 0.0289, 0.00328, 0, 0.415, 0.0653, 6.8 },
   [BF16][PLAIN][RG_GEMM_ONEDNN] = { 408, 0, 0.0289, 0.0165, 0.0595, 0.36, 0.409, 0.0085, 0 },
   [BF16][PLAIN][RG_GEMM_OWN] = { 0, 0.00998, 0.192, 0.0465, 0.0481, 0, 0, 5.96, 4.66 },
+};
+
+/* Products in bf16 on tile registers; those in f32 are of AVX-512.  A Xeon (Emerald Rapids). */
+static const costs amx = {
+  [BF16][KEPT][RG_GEMM_ONEDNN] = { 759, 0, 0.11, 0.0912, 0.0403, 0.967, 0.7, 0.0018, 0 },
+  [BF16][KEPT][RG_GEMM_OWN] = { 0.767, 0.00131, 0.297, 0.0746, 0, 0, 3.42, 0, 8.59 },
+  [BF16][PLAIN][RG_GEMM_ONEDNN] = { 796, 0, 0.112, 0.109, 0.126, 0.916, 0.194, 0.00205, 0 },
+  [BF16][PLAIN][RG_GEMM_OWN] = { 0, 0.00209, 0.302, 0.0779, 0.125, 0, 0, 9.45, 5.16 },
 };
 
 /* Own kernels keep their sums for any number of threads, which is worth something. */
@@ -111,7 +119,7 @@ bool rg_path_is_plain(const rg_product *p)
 static bool is_known(const rg_product *p, int32_t isa)
 {
   return rg_path_is_plain(p) &&
-         (p->compute == RG_BF16 ? isa == RG_ISA_AVX512_BF16 : isa >= RG_ISA_AVX2);
+         isa >= (p->compute == RG_BF16 ? RG_ISA_AVX512_BF16 : RG_ISA_AVX2);
 }
 
 /* Whole panels, deep enough, and no packing that shows: the common case, which is not worth 30 ns
@@ -136,6 +144,10 @@ int32_t rg_product_default(const rg_product *p)
     return RG_GEMM_OWN;
   }
   const costs *all = isa == RG_ISA_AVX2 ? &avx2 : &avx512;
+
+  if (p->compute == RG_BF16 && isa == RG_ISA_AMX) {
+    all = &amx;
+  }
   const double(*cost)[RG_PATH_TERMS] =
       (*all)[p->compute == RG_BF16 ? BF16 : F32][rg_weight_keeps(&p->b) ? KEPT : PLAIN];
   double least = rg_path_expected(cost[RG_GEMM_OWN], p, RG_GEMM_OWN) / LESS;
