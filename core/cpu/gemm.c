@@ -98,6 +98,22 @@ static void store_row(const rg_product *p, const float *x, int64_t i, int64_t j,
   }
 }
 
+/* Can a tile be stored in one pass?  (Sums that lie in c already are stored where they lie.) */
+static bool can_finish(const rg_product *p, int64_t ldx, int64_t cols)
+{
+  return ldx == RG_PANEL && cols == RG_PANEL && p->epilogue.p == 0 &&
+         (p->c_dtype == RG_BF16 || p->c_dtype == RG_F32);
+}
+
+static void finish(const rg_gemm *g, const float *x, int64_t i, int64_t rows, int64_t j,
+                   const float *bias, float scale, int32_t act)
+{
+  const rg_product *p = g->p;
+  int64_t at = (i * p->c_row + j) * (p->c_dtype == RG_F32 ? 4 : 2);
+
+  g->kernels->finish(x, rows, bias, scale, act, (char *)p->c + at, p->c_row, p->c_dtype);
+}
+
 void rg_gemm_epilogue(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_t rows, int64_t j)
 {
   const rg_product *p = g->p;
@@ -115,11 +131,21 @@ void rg_gemm_epilogue(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_
                epilogue->bias->_stride[0], cols, some);
     bias = some;
   }
+  bool simple = epilogue->act == RG_ACT_NONE || is_clip(epilogue->act);
+
+  if (simple && can_finish(p, ldx, cols)) {
+    finish(g, x, i, rows, j, bias, (float)epilogue->scale, epilogue->act);
+    return;
+  }
   if (bias != NULL || epilogue->scale != 1.0 || is_clip(epilogue->act)) {
     g->kernels->affine(x, rows, ldx, bias, (float)epilogue->scale,
                        is_clip(epilogue->act) ? epilogue->act : RG_ACT_NONE);
   }
   activate(epilogue->act, x, rows, ldx);
+  if (can_finish(p, ldx, cols)) {
+    finish(g, x, i, rows, j, NULL, 1, RG_ACT_NONE);
+    return;
+  }
   for (int64_t r = 0; r < rows; r++) {
     if (epilogue->p > 0) {
       drop(p, x + r * ldx, i + r, j, cols);

@@ -31,6 +31,9 @@ typedef struct rg_gemm_kernels {
   int32_t rows_most;
   /* x = x * scale + bias, and act of that, which is none, relu or relu6, over rows of 32 */
   void (*affine)(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, int32_t act);
+  /* the same of rows side by side into rows of c, which are ldc apart, f32 or bf16 */
+  void (*finish)(const float *x, int64_t rows, const float *bias, float scale, int32_t act, void *c,
+                 int64_t ldc, int32_t dtype);
   /* y[i] = bit first + i of bits ? sign : -sign */
   void (*signs)(float *y, const uint8_t *bits, int64_t first, int64_t n, float sign);
   /* y[l * 32 + j] = x[j * ldx + l] for j < cols; columns from cols on are 0 */

@@ -12,6 +12,7 @@
 #include "cpu/gemm.h"
 #include "cpu/simd/simd.h"
 #include "cpu/simd/transpose.h"
+#include "tensor/half.h"
 
 #if defined(__AVX512F__)
 enum { ROWS = 14 };
@@ -237,6 +238,12 @@ static inline vec not_above_6(vec x)
   return (vec)(((mask)x & ~above) | ((mask)splat(6) & above));
 }
 
+static inline vec clipped(vec y, int32_t act)
+{
+  y = act == RG_ACT_NONE ? y : not_below_0(y);
+  return act == RG_ACT_RELU6 ? not_above_6(y) : y;
+}
+
 static void affine(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, int32_t act)
 {
   static const float none[RG_PANEL];
@@ -244,10 +251,40 @@ static void affine(float *x, int64_t rows, int64_t ldx, const float *bias, float
 
   for (int64_t r = 0; r < rows; r++, x += ldx) {
     for (int j = 0; j < RG_PANEL; j += LANES) {
-      vec y = fused(load(x + j), splat(scale), load(shift + j));
+      store(x + j, clipped(fused(load(x + j), splat(scale), load(shift + j)), act));
+    }
+  }
+}
 
-      y = act == RG_ACT_NONE ? y : not_below_0(y);
-      store(x + j, act == RG_ACT_RELU6 ? not_above_6(y) : y);
+/* A copy of whole rows keeps -0, which x * 1 + 0 does not. */
+static inline void finish_row(const float *x, bool change, const float *shift, float scale,
+                              int32_t act, float *y)
+{
+  for (int j = 0; j < RG_PANEL; j += LANES) {
+    vec v = load(x + j);
+
+    store(y + j, change ? clipped(fused(v, splat(scale), load(shift + j)), act) : v);
+  }
+}
+
+static void finish(const float *x, int64_t rows, const float *bias, float scale, int32_t act,
+                   void *c, int64_t ldc, int32_t dtype)
+{
+  static const float none[RG_PANEL];
+  const float *shift = bias != NULL ? bias : none;
+  bool change = bias != NULL || scale != 1 || act != RG_ACT_NONE;
+
+  for (int64_t r = 0; r < rows; r++, x += RG_PANEL) {
+    if (dtype == RG_F32) {
+      finish_row(x, change, shift, scale, act, (float *)c + r * ldc);
+    } else {
+      uint16_t *to = (uint16_t *)c + r * ldc;
+      float y[RG_PANEL];
+
+      finish_row(x, change, shift, scale, act, y);
+      for (int j = 0; j < RG_PANEL; j++) {
+        to[j] = rg_bf16_of_f32(y[j]);
+      }
     }
   }
 }
@@ -399,6 +436,7 @@ const rg_gemm_kernels RG_SIMD_NAME(rg_gemm) = {
   .row = row,
   .rows_most = ROWS,
   .affine = affine,
+  .finish = finish,
   .signs = signs,
   .transpose = transpose,
   .dots = dots,
