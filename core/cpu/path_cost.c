@@ -10,9 +10,9 @@
 ** storing (m) a panel that is not full cost more, and a few rows times a matrix that is not kept
 ** packed pay for packing it.  There libraries are up to 18 times as fast.
 **
-** The numbers are nanoseconds on one AMD EPYC (Zen 4), those of AMX on a Xeon, by scripts/peers/paths.lua --fit, which also
-** tells how far the choice is from the fastest path; on another machine only their ratios are meant
-** to hold, and ridge.autotune measures.  An OpenBLAS that is older than the processor is left out:
+** The numbers are nanoseconds on one AMD EPYC (Zen 4), those of AMX on a Xeon (Emerald Rapids), by
+** scripts/peers/paths.lua --fit, which also tells how far the choice is from the fastest path; on
+** another machine only their ratios are meant to hold, and ridge.autotune measures.  An OpenBLAS that is older than the processor is left out:
 ** 0.3.21 runs its kernels of SSE3 on a Xeon of 2023, three to five times slower than the others.
 ** Where the paths were not measured own kernels stay: bf16 without AVX-512, factors that are not
 ** contiguous along k (a) or n (a plain b).
@@ -118,8 +118,7 @@ bool rg_path_is_plain(const rg_product *p)
 /* Were such products measured for these numbers? */
 static bool is_known(const rg_product *p, int32_t isa)
 {
-  return rg_path_is_plain(p) &&
-         isa >= (p->compute == RG_BF16 ? RG_ISA_AVX512_BF16 : RG_ISA_AVX2);
+  return rg_path_is_plain(p) && isa >= (p->compute == RG_BF16 ? RG_ISA_AVX512_BF16 : RG_ISA_AVX2);
 }
 
 /* Whole panels, deep enough, and no packing that shows: the common case, which is not worth 30 ns
