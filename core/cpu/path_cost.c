@@ -12,8 +12,9 @@
 **
 ** The numbers are nanoseconds on one AMD EPYC (Zen 4), those of AMX on a Xeon (Emerald Rapids), by
 ** scripts/peers/paths.lua --fit, which also tells how far the choice is from the fastest path; on
-** another machine only their ratios are meant to hold, and ridge.autotune measures.  An OpenBLAS that is older than the processor is left out:
-** 0.3.21 runs its kernels of SSE3 on a Xeon of 2023, three to five times slower than the others.
+** another machine only their ratios are meant to hold, and ridge.autotune measures.
+** An OpenBLAS that is older than the processor is left out: 0.3.21 runs its kernels of SSE3 on a
+** Xeon of 2023, three to five times slower than the others.
 ** Where the paths were not measured own kernels stay: bf16 without AVX-512, factors that are not
 ** contiguous along k (a) or n (a plain b).
 **
