@@ -195,6 +195,15 @@ int64_t rg_gemm_rows_most(int64_t apart, int64_t most)
   return rg_min_i64(most, rg_max_i64(LEAST, (ways - 1) * sets));
 }
 
+int64_t rg_gemm_tiles_kept(int64_t rows, int64_t row_bytes)
+{
+  enum { LEAST = 64, L2 = 1 << 20 };
+  int64_t l2 = rg_machine_facts()->l2_bytes;
+  int64_t kept = (l2 > 0 ? l2 : L2) / 2 / rg_max_i64(1, row_bytes);
+
+  return rg_max_i64(1, rg_max_i64(kept, LEAST) / rows);
+}
+
 /* Steps of a tile between two looks at a request to stop. */
 enum { STEPS = 1 << 20 };
 
@@ -347,6 +356,32 @@ static void run_blocks(const rg_gemm *g, int32_t thread, int32_t n_threads)
 
 /* -- One thread's part ------------------------------------------------------------------------- */
 
+/* The rows of t times all panels of this thread. */
+static void run_rows(const rg_gemm *g, part *t, int64_t j0, int64_t j1, int32_t thread)
+{
+  const rg_product *p = g->p;
+  int64_t n_cuts = (p->k + DEPTH_CUT - 1) / DEPTH_CUT;
+
+  for (int64_t cut = 0; cut < rg_max_i64(n_cuts, 1); cut++) {
+    for (t->panel = j0; t->panel < j1 && !rg_interrupt_pending(); t->panel++) {
+      if (cuts(p, t->panel)) {
+        t->k0 = p->k * cut / n_cuts;
+        t->kn = p->k * (cut + 1) / n_cuts - t->k0;
+        t->last = cut == n_cuts - 1;
+      } else {
+        t->k0 = 0;
+        t->kn = p->k;
+        t->last = true;
+        if (cut > 0) {
+          continue;
+        }
+      }
+      t->b = panel_of(g, t->panel, t->k0, t->kn, thread);
+      run_part(g, t);
+    }
+  }
+}
+
 void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads)
 {
   const rg_product *p = g->p;
@@ -358,33 +393,17 @@ void rg_gemm_f32(const rg_gemm *g, int32_t thread, int32_t n_threads)
   part t = { .count = (p->m + most - 1) / most };
   int64_t j0 = g->split_rows ? 0 : panels * thread / n_threads;
   int64_t j1 = g->split_rows ? panels : panels * (thread + 1) / n_threads;
-  int64_t n_cuts = (p->k + DEPTH_CUT - 1) / DEPTH_CUT;
 
   if (g->blocks) {
     run_blocks(g, thread, n_threads);
     return;
   }
-  t.i0 = g->split_rows ? t.count * thread / n_threads : 0;
-  t.i1 = g->split_rows ? t.count * (thread + 1) / n_threads : t.count;
-  if (t.i0 >= t.i1) {
-    return;
-  }
-  for (int64_t cut = 0; cut < rg_max_i64(n_cuts, 1); cut++) {
-    for (t.panel = j0; t.panel < j1 && !rg_interrupt_pending(); t.panel++) {
-      if (cuts(p, t.panel)) {
-        t.k0 = p->k * cut / n_cuts;
-        t.kn = p->k * (cut + 1) / n_cuts - t.k0;
-        t.last = cut == n_cuts - 1;
-      } else {
-        t.k0 = 0;
-        t.kn = p->k;
-        t.last = true;
-        if (cut > 0) {
-          continue;
-        }
-      }
-      t.b = panel_of(g, t.panel, t.k0, t.kn, thread);
-      run_part(g, &t);
-    }
+  int64_t i0 = g->split_rows ? t.count * thread / n_threads : 0;
+  int64_t i1 = g->split_rows ? t.count * (thread + 1) / n_threads : t.count;
+  int64_t kept = rg_gemm_tiles_kept(most, rg_min_i64(p->k, DEPTH_MOST) * (int64_t)sizeof(float));
+
+  for (t.i0 = i0; t.i0 < i1; t.i0 = t.i1) {
+    t.i1 = rg_min_i64(i1, t.i0 + kept);
+    run_rows(g, &t, j0, j1, thread);
   }
 }

@@ -107,6 +107,11 @@ typedef struct rg_gemm {
 /* The most rows of a tile, out of `most`, where rows are so many bytes apart. */
 int64_t rg_gemm_rows_most(int64_t apart, int64_t most);
 
+/* How many tiles of so many rows of a are multiplied by all panels before the next ones: half of L2
+** keeps them until then (Goto and van de Geijn, Anatomy of high-performance matrix multiplication,
+** 2008). */
+int64_t rg_gemm_tiles_kept(int64_t rows, int64_t row_bytes);
+
 /* Most steps of the inner axis that the f32 product packs at once. */
 int64_t rg_gemm_depth(const rg_product *p);
 

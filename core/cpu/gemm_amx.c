@@ -199,55 +199,61 @@ static ahead behind(const rg_gemm *g, const uint16_t *b, int64_t steps)
   return next;
 }
 
-void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
+/* A panel times the blocks of rows i0 .. i1, of which the last one may be a part of one. */
+static void run_panel(const rg_gemm *g, const uint16_t *b, int64_t j, int64_t i0, int64_t i1)
 {
   const rg_product *p = g->p;
   _Alignas(64) float c[RG_AMX_ROWS * RG_PANEL];
   int64_t steps = rg_pack_depth(RG_PACK_BF16, p->k) / RG_BF16_STEP;
+  int64_t whole = rg_min_i64(i1, p->m / RG_AMX_ROWS); /* blocks with all their rows */
+  int64_t last = p->m % RG_AMX_ROWS;
+  int64_t r0 = rg_min_i64(last, 16);
+  const uint16_t *a = g->a;
+  ahead next = behind(g, b, (i1 - i0) * steps);
+
+  for (int64_t i = i0; i < whole; i++) {
+    const uint16_t *at = a + i * RG_AMX_ROWS * g->lda;
+
+    touch(p, i * RG_AMX_ROWS, j * RG_PANEL);
+    block_2(steps, at, at + 16 * g->lda, g->lda, b, c, next);
+    next.at += steps * next.lines * 64;
+    rg_gemm_epilogue(g, c, RG_PANEL, i * RG_AMX_ROWS, RG_AMX_ROWS, j * RG_PANEL);
+  }
+  if (whole < i1) {
+    const uint16_t *at = a + whole * RG_AMX_ROWS * g->lda;
+
+    rg_amx_configure(r0, last - r0, 16);
+    if (last > 16) {
+      block_2(steps, at, at + 16 * g->lda, g->lda, b, c, (ahead){ .lines = 0 });
+    } else {
+      block_1(steps, at, g->lda, b, c, last);
+    }
+    rg_gemm_epilogue(g, c, RG_PANEL, whole * RG_AMX_ROWS, last, j * RG_PANEL);
+    rg_amx_configure(16, 16, 16);
+  }
+}
+
+void rg_gemm_amx(const rg_gemm *g, int32_t thread, int32_t n_threads)
+{
+  const rg_product *p = g->p;
   int64_t panels = (p->n + RG_PANEL - 1) / RG_PANEL;
   int64_t rows = (p->m + RG_AMX_ROWS - 1) / RG_AMX_ROWS;
   int64_t j0 = g->split_rows ? 0 : panels * thread / n_threads;
   int64_t j1 = g->split_rows ? panels : panels * (thread + 1) / n_threads;
   int64_t i0 = g->split_rows ? rows * thread / n_threads : 0;
   int64_t i1 = g->split_rows ? rows * (thread + 1) / n_threads : rows;
-  int64_t whole = rg_min_i64(i1, p->m / RG_AMX_ROWS); /* blocks with all their rows */
-  int64_t last = p->m % RG_AMX_ROWS;
-  int64_t r0 = rg_min_i64(last, 16);
-  const uint16_t *a = g->a;
+  int64_t kept = rg_gemm_tiles_kept(RG_AMX_ROWS, p->k * 2);
 
-  if (i0 < whole) {
-    rg_amx_configure(16, 16, 16);
+  if (i0 >= i1 || j0 >= j1) {
+    return;
   }
-  for (int64_t j = j0; j < j1 && !rg_interrupt_pending(); j++) {
-    const uint16_t *b = rg_gemm_panel_bf16(g, j, thread);
-    ahead next = behind(g, b, (i1 - i0) * steps);
-
-    for (int64_t i = i0; i < whole; i++) {
-      const uint16_t *at = a + i * RG_AMX_ROWS * g->lda;
-
-      touch(p, i * RG_AMX_ROWS, j * RG_PANEL);
-      block_2(steps, at, at + 16 * g->lda, g->lda, b, c, next);
-      next.at += steps * next.lines * 64;
-      rg_gemm_epilogue(g, c, RG_PANEL, i * RG_AMX_ROWS, RG_AMX_ROWS, j * RG_PANEL);
-    }
-    if (whole < i1) { /* the last rows, not a whole block */
-      const uint16_t *at = a + whole * RG_AMX_ROWS * g->lda;
-
-      rg_amx_configure(r0, last - r0, 16);
-      if (last > 16) {
-        block_2(steps, at, at + 16 * g->lda, g->lda, b, c, (ahead){ .lines = 0 });
-      } else {
-        block_1(steps, at, g->lda, b, c, last);
-      }
-      rg_gemm_epilogue(g, c, RG_PANEL, whole * RG_AMX_ROWS, last, j * RG_PANEL);
-      if (i0 < whole) {
-        rg_amx_configure(16, 16, 16);
-      }
+  rg_amx_configure(16, 16, 16);
+  for (int64_t i = i0; i < i1; i += kept) {
+    for (int64_t j = j0; j < j1 && !rg_interrupt_pending(); j++) {
+      run_panel(g, rg_gemm_panel_bf16(g, j, thread), j, i, rg_min_i64(i1, i + kept));
     }
   }
-  if (i0 < i1 && j0 < j1) {
-    rg_amx_release();
-  }
+  rg_amx_release();
 }
 
 #pragma GCC pop_options

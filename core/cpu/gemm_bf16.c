@@ -252,8 +252,12 @@ void rg_gemm_bf16(const rg_gemm *g, int32_t thread, int32_t n_threads)
   int64_t i0 = g->split_rows ? count * thread / n_threads : 0;
   int64_t i1 = g->split_rows ? count * (thread + 1) / n_threads : count;
 
-  for (int64_t j = j0; i0 < i1 && j < j1 && !rg_interrupt_pending(); j++) {
-    run_panel(g, rg_gemm_panel_bf16(g, j, thread), j, i0, i1, count);
+  int64_t kept = rg_gemm_tiles_kept(most, p->k * 2);
+
+  for (int64_t i = i0; i < i1; i += kept) {
+    for (int64_t j = j0; j < j1 && !rg_interrupt_pending(); j++) {
+      run_panel(g, rg_gemm_panel_bf16(g, j, thread), j, i, rg_min_i64(i1, i + kept), count);
+    }
   }
 }
 
