@@ -62,7 +62,9 @@ local function result(case, ...)
     metadata = {} }
   ridge.seed(5) -- of those that draw
   local list = { pcall(function(...)
-    return require('ridge.onnx.load').of(model, 'g')(...)
+    local net = require('ridge.onnx.load').of(model, 'g')
+    if case.training then net:train() end
+    return net(...)
   end, unpack(args)) }
   if not list[1] then return nil, tostring(list[2]) end
   for i = 2, #list do list[i] = text(list[i]) end
@@ -121,6 +123,12 @@ local CASES = {
   { 'GRU', 14, { hidden_size = 1 }, { some(2, 2, 1), gru[2], gru[3], gru[4] }, layout = { 0, 1 } },
   { 'LSTM', 14, { hidden_size = 1 }, { some(2, 1, 1), some(1, 4, 1), some(1, 4, 1) },
     input_forget = { 0, 1 } },
+  -- with a bound it goes step by step
+  { 'LSTM', 14, { hidden_size = 1, clip = { f = 8 } }, { some(2, 1, 1), some(1, 4, 1),
+    some(1, 4, 1) }, input_forget = { 0, 1 } },
+  { 'QuantizeLinear', 21, {}, { f { -1, 300 }, f(1) }, output_dtype = { 2, 3 },
+    gives = 'u8[2] 0 255' },
+  { 'Dropout', 10, {}, { some(8) }, training = true, ratio = { { f = 0.5 }, { f = 0.25 } } },
   { 'Resize', 13, { mode = 'cubic' }, { some(1, 1, 1, 4), false, f { 1, 1, 1, 2 } },
     cubic_coeff_a = { { f = -0.75 }, { f = -0.5 } }, exclude_outside = { 0, 1 } },
   { 'Resize', 18, { mode = 'linear' }, { some(1, 1, 1, 8), false, f { 1, 1, 1, 0.5 } },
@@ -141,7 +149,7 @@ local CASES = {
     norm_coefficient_post = { { f = 0 }, { f = 0.5 } }, epsilon = { { f = 1e-6 }, { f = 0.5 } } },
 }
 
-local KEYS = { n = true, outputs = true, domain = true, gives = true }
+local KEYS = { n = true, training = true, outputs = true, domain = true, gives = true }
 
 describe('an attribute that is left out of', function()
   for k, case in ipairs(CASES) do
