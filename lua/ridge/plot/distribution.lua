@@ -124,7 +124,7 @@ end
 function M.make(rows, opt)
   local who = 'plot.distribution'
   rows_of.check(rows, who)
-  rows_of.check_numbers(rows, 'ns', who, true)
+  for _, name in ipairs { 'ns', 'sample' } do rows_of.check_numbers(rows, name, who, true) end
   local groups = samples.group(rows)
   for i = #groups, MOST + 1, -1 do groups[i] = nil end
   for _, g in ipairs(groups) do

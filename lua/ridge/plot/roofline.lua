@@ -44,8 +44,11 @@ end
 -- The newest ceiling of each name, split by what it bounds.
 local function ceilings_of(rows)
   local arithmetic, memory, seen = {}, {}, {}
-  for _, row in ipairs(rows) do
-    if row.roof and not seen[row.roof] then
+  for i, row in ipairs(rows) do
+    if row.roof and type(row.value) ~= 'number' then
+      blame.raise(('plot.roofline: row %d, the ceiling %s, has no value'):format(i,
+        tostring(row.roof)), 'EARG')
+    elseif row.roof and not seen[row.roof] then
       seen[row.roof] = true
       if ARITHMETIC[row.roof] then
         arithmetic[#arithmetic + 1] = { name = ARITHMETIC[row.roof], rate = row.value / 1e9,

@@ -48,10 +48,12 @@ end
 local function group(rows)
   local groups, by = {}, {}
   for _, row in ipairs(rows) do
-    local g = by[row.trial]
+    local trial = row.trial or 0 -- rows of a table of one's own may have none
+    local g = by[trial]
     if not g then
-      g = { trial = row.trial, point = row.point, grade = row.grade, flags = row.flags, rows = {} }
-      by[row.trial] = g
+      g = { trial = trial, point = tostring(row.point or 'trial ' .. trial), grade = row.grade,
+        flags = row.flags, rows = {} }
+      by[trial] = g
       groups[#groups + 1] = g
     end
     g.rows[#g.rows + 1] = row
@@ -141,7 +143,7 @@ end
 function M.make(rows, opt)
   local who = 'plot.samples'
   rows_of.check(rows, who)
-  rows_of.check_numbers(rows, 'ns', who, true)
+  for _, name in ipairs { 'ns', 'sample' } do rows_of.check_numbers(rows, name, who, true) end
   local groups = group(rows)
   local more = math.max(0, #groups - PANELS)
   for i = #groups, PANELS + 1, -1 do groups[i] = nil end

@@ -332,10 +332,10 @@ local function under_roofs(with_ceilings)
     end
     rows[7] = took({ dtype = 'bf16', size = 4096, fwd_flops = 1e9, fwd_bytes = 1e6 }, 1000, 2)
     rows[8] = took({ dtype = 'f32', size = 1, fwd_flops = 0, fwd_bytes = 8 }, 5)
-    for name, value in pairs(with_ceilings and { ['fma.f32'] = 5e10, ['amx.bf16'] = 4e11,
-        ['bw.l2'] = 1e11, ['bw.dram'] = 2e10, ['bw.other'] = 1 } or {}) do
-      rows[#rows + 1] = { roof = name, value = value, value_lo = value * 0.9,
-        value_hi = value * 1.1, state = 'ceiling' }
+    for _, roof in ipairs(with_ceilings and { { 'fma.f32', 5e10 }, { 'amx.bf16', 4e11 },
+        { 'bw.l2', 1e11 }, { 'bw.dram', 2e10 }, { 'bw.other', 1 } } or {}) do
+      rows[#rows + 1] = { roof = roof[1], value = roof[2], value_lo = roof[2] * 0.9,
+        value_hi = roof[2] * 1.1, state = 'ceiling' }
     end
     rows[#rows + 1] = with_ceilings and { roof = 'fma.f32', value = 9e13, state = 'ceiling' } or nil
     return rows
