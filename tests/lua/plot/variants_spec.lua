@@ -62,18 +62,22 @@ local function halved(rows)
   for i = #rows, math.floor(#rows / 2) + 1, -1 do rows[i] = nil end
 end
 
--- Every value of the picture's column, with its interval, by a rule.
+-- Every value that is drawn, with its interval, by a rule: the picture's column, what has an
+-- interval, and some that have none.
 local function valued(rule)
   return function(rows, opt)
-    local first = rows[1] or {}
-    local name = opt.y or opt.z or first.ratio and 'ratio' or first.ns and 'ns'
-      or first.live and 'live' or 'fwd'
-    local names = { [''] = name, lo = name .. '_lo', hi = name .. '_hi' }
-    for which, column in pairs(names) do
-      local one = first[column]
+    local columns = { [opt.y or 'ns'] = '', [opt.z or 'live'] = '', loss = '', peak_bytes = '' }
+    for _, row in ipairs(rows) do
+      for name in pairs(row) do
+        local base, which = name:match '^(.*)_([lh][oi])$'
+        if base and base ~= 'value' then columns[base], columns[name] = '', which end
+      end
+    end
+    for column, which in pairs(columns) do
+      local first = rows[1] and rows[1][column]
       for _, row in ipairs(rows) do
         local v = row[column]
-        if type(v) == 'number' then row[column] = rule(v, which, one or v) end
+        if type(v) == 'number' then row[column] = rule(v, which, first or v) end
       end
     end
   end
