@@ -166,3 +166,24 @@ describe('an attribute that is left out of', function()
     end)
   end
 end)
+
+-- By ONNX's text: G + norm X is the slope, and beta counts from the second step on.
+describe('Momentum', function()
+  for _, mode in ipairs { 'standard', 'nesterov' } do
+    for t = 0, 1 do
+      it(('is that of ONNX: %s, step %d'):format(mode, t), function()
+        local r, alpha, beta, norm = 0.5, 0.75, 0.5, 0.25
+        local x, g, v = { 1, 2 }, { 0.5, -1 }, { 0.25, 0.5 }
+        local new_x, new_v = {}, {}
+        for i = 1, 2 do
+          local slope = g[i] + norm * x[i]
+          new_v[i] = alpha * v[i] + (t == 0 and 1 or beta) * slope
+          new_x[i] = x[i] - r * (mode == 'standard' and new_v[i] or slope + alpha * new_v[i])
+        end
+        assert.equal(text(f(new_x)) .. '; ' .. text(f(new_v)), (result({ 'Momentum', 20,
+          { alpha = { f = alpha }, beta = { f = beta }, norm_coefficient = { f = norm },
+            mode = mode }, { f(r), i64(t), f(x), f(g), f(v) }, domain = TRAINING, outputs = 2 })))
+      end)
+    end
+  end
+end)
