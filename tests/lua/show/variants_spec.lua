@@ -75,7 +75,7 @@ describe('as it was approved', function()
     local out, put = variants(point, points.point, { med = true, ci_lo = true, ci_hi = true,
       ci_level = true, grade = true, n = true, inner = true, flags = true })
     for _, list in ipairs { some 'SWITCHED', some('SWITCHED', 'IMPRECISE'),
-        some('WIDE', 'FOREIGN', 'IMPRECISE'), 
+        some('WIDE', 'FOREIGN', 'IMPRECISE'),
         some('DRIFT', 'IMPRECISE', 'WIDE', 'STEAL', 'FREQ') } do
       local x = copy(point)
       x.flags = list
