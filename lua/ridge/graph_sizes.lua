@@ -55,6 +55,9 @@ local function read(sizes, args)
     axes[i] = {}
     local given = sizes[i]
     if given and not ref.is(x) then fail('sizes[%d]: argument %d is no tensor', i, i) end
+    if given and type(given) ~= 'table' then
+      fail('sizes[%d] is a list of sizes and names, got %s', i, blame.show(given))
+    end
     if given and #given ~= x.ndim then
       fail('sizes[%d] has %d sizes, argument %d is %s', i, #given, i, blame.show(x))
     end
