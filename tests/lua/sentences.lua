@@ -341,7 +341,7 @@ call('onnx.load of 1', function() return onnx.load(1) end)
 local args = require 'ridge.cli.args'
 for name, spec in pairs { ['a text'] = 'a', ['an unknown key'] = { zork = 1 },
     ['no name'] = { { 1 } }, ['an unknown key of one'] = { { 'a', 1, 'doc', zork = 1 } },
-    ['a default'] = { { 'a', print, 'doc' } },
+    ['a default'] = { { 'a', function() end, 'doc' } },
     ['two'] = { { 'a', 1, 'doc' }, { 'a', 1, 'doc' } } } do
   call('args of ' .. name, function() return args.parse(spec, {}) end)
 end
