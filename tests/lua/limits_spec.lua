@@ -42,7 +42,8 @@ end
 
 local function line_of(name, rule)
   local parts = { '  ' .. name, rule[1] }
-  for _, key in ipairs { 'required', 'default', 'min', 'max', 'above', 'nan', 'choices', 'names' } do
+  for _, key in ipairs { 'required', 'default', 'min', 'max', 'above', 'nan', 'choices',
+    'names' } do
     if rule[key] ~= nil then parts[#parts + 1] = key .. ' ' .. told(rule[key]) end
   end
   return table.concat(parts, ', ')
