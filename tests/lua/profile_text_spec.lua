@@ -403,3 +403,27 @@ describe('a schedule', function()
     assert.same({ '0 of 4 steps were measured: it ended behind step 1' }, notes(1))
   end)
 end)
+
+describe('a profile at the prompt', function()
+  local shown = require 'ridge.profile.shown'
+  local class = {}
+  shown.profiles(class)
+
+  it('is its text where that is short, else the most of it', function()
+    local approved = dofile 'tests/lua/approved.lua'
+    local out = {}
+    local operations = {}
+    for i = 1, 12 do operations[i] = entry('op' .. i, 6 - i / 4, { calls = 20 - i }) end
+    for _, more in ipairs { {}, { graphs = 1 }, { operations = operations },
+        { operations = operations, graphs = 2, full = true, dropped = 3, all_ns = 400 * MS,
+          notes = { 'a note', 'another' } },
+        { operations = operations, notes = { 'one note' }, failed = 'it broke' } } do
+      local p = setmetatable(profile(more), class)
+      p.calls, p.between, p.kinds = {}, {}, {}
+      for _, op in ipairs(p.operations) do op.name = op.op end
+      out[#out + 1] = plain(tostring(p))
+      out[#out + 1] = ''
+    end
+    approved.check('profile/prompt', table.concat(out, '\n'))
+  end)
+end)

@@ -35,6 +35,20 @@ describe('a monitor', function()
     assert.near(0.1115, loss.mean, 1e-12)
   end)
 
+  it('is closed without an event file, and with one, as often as one likes', function()
+    local m = ridge.monitor():record({ x = 1 }, 1)
+    m:close()
+    m:close()
+    assert.equal(1, #m:history 'x')
+    local path = os.tmpname()
+    os.remove(path)
+    m = ridge.monitor { tensorboard = path }:record({ x = 1 }, 1)
+    m:close()
+    m:close()
+    assert.equal(1, #m:history 'x')
+    os.execute('rm -r ' .. path)
+  end)
+
   it('keeps the last rows of a long run, and says how many it dropped', function()
     local m = ridge.monitor { keep = 10 }
     for i = 1, 25 do m:record({ x = i }, i) end
