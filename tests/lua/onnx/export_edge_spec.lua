@@ -49,6 +49,19 @@ describe('ridge.onnx.export at its edges', function()
       { dynamic = { input = { 'n' } } }, { { ridge.randn(2, 3) } })
   end)
 
+  it('refuses a net that writes to one tensor, or to two', function()
+    local a, b = ridge.zeros(3), ridge.zeros(3)
+    refused('onnx.export: the net writes to .+, which a file cannot say', function(x)
+      a:add_(x)
+      return x + a
+    end, ridge.randn(3))
+    refused('onnx.export: the net writes to .+, which a file cannot say', function(x)
+      a:add_(x)
+      b:add_(a)
+      return x + b
+    end, ridge.randn(3))
+  end)
+
   it('takes the same tensor for two inputs', function()
     local x = ridge.randn(4, 3)
     held(function(a, b) return a * b, a - b end, { x, x }, { dynamic = { input_1 = { 'n' },
