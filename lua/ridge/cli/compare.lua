@@ -66,7 +66,8 @@ local function print_text(results)
     if found.machines then
       local m = found.machines
       how = ('%s: %s against %s%s'):format(how, plain.line(m.b), plain.line(m.a),
-        #m.differ > 0 and '; ' .. table.concat(m.differ, ', ') .. ' differ too' or '')
+        #m.differ > 0 and ('; %s differ%s too'):format(table.concat(m.differ, ', '),
+          #m.differ == 1 and 's' or '') or '')
       return found.reason and how .. '; ' .. found.reason or how
     end
     return found.reason and ('%s; %s: run ridge ab'):format(how, found.reason) or how

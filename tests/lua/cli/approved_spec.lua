@@ -214,6 +214,9 @@ compare FOLDER/a.db FOLDER/b.db --match-all --quiet
 compare FOLDER/a.db FOLDER/b.db --match kind,width --margin 0.3
 compare FOLDER/a.db FOLDER/c.db --match-all
 compare FOLDER/a.db FOLDER/d.db --match-all
+compare FOLDER/a.db FOLDER/e.db --match-all
+compare FOLDER/a.db FOLDER/f.db --match-all
+compare FOLDER/a.db FOLDER/g.db --match-all
 compare FOLDER/a.db FOLDER/a.db --match-all --sweep old
 compare FOLDER/b.db FOLDER/a.db --match-all --fail-on faster
 compare FOLDER/a.db FOLDER/b.db --match-all --fail-on 'slower>2%'
@@ -413,6 +416,11 @@ describe('what is printed by', function()
     fixed.make(folder .. '/b.db', { scale = 1.25, git = '9c8b7a6', only = true, uuids = 1000 })
     fixed.make(folder .. '/c.db', { scale = 1.01, only = true, uuids = 2000 })
     fixed.make(folder .. '/d.db', { governor = 'powersave', only = true, uuids = 3000 })
+    for name, more in pairs { e = {}, f = { governor = 'powersave' }, g = { git = '9c8b7a6',
+        governor = 'powersave' } } do -- of another machine, where none, one, two things differ, too
+      more.cpu, more.only, more.uuids = 'Other CPU 7', true, 1000 * name:byte()
+      fixed.make(('%s/%s.db'):format(folder, name), more)
+    end
     require('ridge.store').open(folder .. '/nothing.db', 'write'):close()
     fixed.make(folder .. '/here.db', { only = true })
     fixed.ceilings_here(folder .. '/here.db')

@@ -29,7 +29,8 @@ local function hash(text) return sqlite.blob(canonical.hash(text)) end
 -- -- Rows ----------------------------------------------------------------------------------------
 
 local function who(db, opt)
-  db:insert('machine', { id = 1, fp = hash 'machine', hostname = 'bench', cpu = 'Test CPU 9000',
+  db:insert('machine', { id = 1, fp = hash('machine' .. (opt.cpu or '')),
+    hostname = 'bench', cpu = opt.cpu or 'Test CPU 9000',
     cores = 2, threads = 4, isa = 'avx2', os = 'Test OS 1', kernel = '6.1.0', virt = 'none' })
   db:insert('device', { id = 1, machine_id = 1, kind = 'cpu', uuid = 'cpu',
     name = 'Test CPU 9000' })
@@ -224,14 +225,14 @@ end
 
 --- Make the database.
 ---@param path string
----@param opt table|nil scale of all times of widths, git, governor; only: widths alone
+---@param opt table|nil scale of all times of widths, git, governor, cpu; only: widths alone
 function M.make(path, opt)
   opt = opt or {}
   uuids, configs = opt.uuids or 0, {}
   local st = store.open(path, 'write')
   st:within(function()
     local db = st.db
-    who(db, { git = opt.git or '4f2a91c', governor = opt.governor })
+    who(db, { git = opt.git or '4f2a91c', governor = opt.governor, cpu = opt.cpu })
     widths(db, opt.scale or 1)
     ceilings(db)
     if opt.only then return end

@@ -50,6 +50,15 @@ describe('ridge smaller', function()
       'csv' }
     assert.equal(0, status)
     assert.equal(4, select(2, out:gsub('\n', '\n'))) -- titles, f32 and both
+    -- which way is better
+    local db, better = require('ridge.store.sqlite').open(folder .. '/s.db', 'read'), {}
+    for _, row in ipairs(db:query 'SELECT DISTINCT name, better FROM metric') do
+      better[row.name] = tostring(row.better)
+    end
+    db:close()
+    assert.same({ drop = '-1', drop_lo = 'nil', drop_hi = 'nil', changed = 'nil', kl = '-1',
+      mb = '-1', stored_mb = '-1', ms = '-1', speedup = '1', speedup_lo = 'nil',
+      speedup_hi = 'nil' }, better)
   end)
 
   it('allows as many rows as the share says', function()
