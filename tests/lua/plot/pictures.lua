@@ -256,6 +256,15 @@ end
 local OVER = { x = 'width', y = 'fwd' }
 picture('slices', 'slices', powers, with(with(OVER, ABOUT), { by = 'batch', facet = 'dtype',
   l1d = 32768, l2 = 131072, l3 = 1e9 }))
+-- two caches nearly as large as each other: the name of the second stands below
+picture('slices-name-below', 'slices', function()
+  local rows = {}
+  for i, width in ipairs { 16, 32, 64, 128, 256, 512, 1024 } do
+    rows[i] = took({ width = width, fwd_bytes = width * 1024 },
+      i < 6 and 1000 * i or i == 6 and 64000 or 60000)
+  end
+  return rows
+end, with(OVER, { l1d = 500 * 1024, l2 = 505 * 1024 }), { size = { 600, 460 } })
 picture('slices-one-line', 'slices', function()
   return { took({ width = 3 }, 300), took({ width = 1 }, 100), took({ width = 2 }, 200),
     { width = 4, state = 'error' }, took({ width = 5 }, 500), took({}, 9) }

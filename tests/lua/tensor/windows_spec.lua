@@ -384,3 +384,19 @@ describe('a kernel without elements', function()
     end
   end)
 end)
+
+describe('a size over rows and one over columns', function()
+  local pair = require 'ridge.tensor.settings'.pair
+
+  it('are whole numbers from the least one to the largest of 32 bits', function()
+    assert.same({ 3, 3 }, { pair(3, 'f', 'stride', 1) })
+    assert.same({ 1, 2 ^ 31 - 1 }, { pair({ 1, 2 ^ 31 - 1 }, 'f', 'stride', 1) })
+    assert.same({ 0, 0 }, { pair(0, 'f', 'padding', 0) })
+    for _, wrong in ipairs { 0, 1.5, 2 ^ 31, -1, { 1, 2 ^ 31 }, { 0, 1 }, { 1 }, { 1, 2, 3 } } do
+      local ok, err = pcall(pair, wrong, 'f', 'stride', 1)
+      assert.is_false(ok)
+      assert.matches('^f: stride is .*; expected a whole number from 1, or {rows, columns}',
+        err.message)
+    end
+  end)
+end)
