@@ -78,6 +78,7 @@ describe('the parent of workers', function()
       paddings[#env.RIDGE_PADDING] = true
       orders[#orders + 1] = canonical.decode(env.RIDGE_WORKER)
       local k = #children + 1
+      assert.is_true(k <= 200, 'it starts processes without end')
       local life = lives[k] or lives[#lives]
       local child = { pid = 100 + k, stop = now + life[1], status = life[2] or 0,
         signal = life[3], comes = life.comes ~= false }
