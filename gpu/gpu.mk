@@ -97,9 +97,9 @@ $(PTX)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(PTX)/%.o)
 check-gpu: all $(if $(NVCC),$(PTX)/libridge_gpu.so)  ## spills of kernels, loading them
 	@luajit scripts/gpu/kernels.lua $(if $(NVCC),$(PTX) $(BUILD))
 	$(if $(NVCC),@RIDGE_TEST_PLUGIN=$(PTX)/libridge_gpu.so scripts/run_tests tests/lua/plugin_spec.lua)
-# products by cublasLt, with all of the plugin
-$(BUILD)/tests/test_blas: $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ) \
-  $(BUILD)/obj/sim/test_blas.o
+# products by cublasLt, and what is kept of them, with all of the plugin
+$(BUILD)/tests/test_blas $(BUILD)/tests/test_kept: $(BUILD)/tests/%: $(BUILD)/obj/sim/%.o \
+  $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ)
 	@mkdir -p $(@D)
 	@$(CXX) $(EXTRA) -o $@ $^ -lpthread
 # cuDNN's graphs, planned for a described device: ridge's own sources of them, without a simulator
@@ -124,7 +124,7 @@ $(BUILD)/tests/test_divide: tests/gpu/test_divide.cpp gpu/divide.cuh
 SIM_TRIED := tsan/10 asan rev rand:3/2 ahead:rev/5 test
 .PHONY: test-gpusim test-gpusim-builds gpu-archs
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
-  $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas dnn fused divide)
+  $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas kept dnn fused divide)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh $(SIM_TRIED)
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too

@@ -25,7 +25,8 @@ end
 
 local function everything()
   return "all test-programs" .. (M.has_nvcc() and " build/libridge_gpusim.so build/tests/test_sim "
-    .. "build/tests/test_blas build/tests/test_dnn build/tests/test_fused" or "")
+    .. "build/tests/test_blas build/tests/test_kept build/tests/test_dnn "
+    .. "build/tests/test_fused" or "")
 end
 
 -- What the compiler would tell of is no mistake that tests are for.

@@ -152,7 +152,7 @@ function M.units(folder)
     end
   end
   if simulated then
-    for _, name in ipairs { "sim", "blas", "dnn", "fused" } do
+    for _, name in ipairs { "sim", "blas", "kept", "dnn", "fused" } do
       add("c/test_" .. name, "build/tests/test_" .. name, "gpu")
     end
     for _, name in ipairs { "dnn", "dnn_plan", "dnn_due" } do

@@ -29,7 +29,7 @@ suite=("${suite[@]/%/_spec.lua}")
 files_of() {
   case ${1%%[:/]*} in
     test)
-      printf '%s\n' "$build"/tests/test_{sim,blas,dnn,fused,divide} \
+      printf '%s\n' "$build"/tests/test_{sim,blas,kept,dnn,fused,divide} \
         tests/sim/dnn_{,plan_,due_}spec.lua
       ;;
     asan) printf '%s\n' "$build/tests/test_simasan" "${suite[@]}" tests/sim/dnn_spec.lua ;;
