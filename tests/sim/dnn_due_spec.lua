@@ -4,11 +4,18 @@
 --
 --   RIDGE_GPU=build/libridge_gpusim.so RIDGE_TEST_DEVICE=1 RIDGE_CUDNN=simulated
 
+local ffi = require 'ffi'
 local ridge = require 'ridge'
 local C = require 'ridge.ffi.lib'
 local counted = dofile 'tests/lua/counted.lua'
 
 local GPU = 'sim:0'
+
+ffi.cdef [[
+  int64_t rgsim_dnn_live(void);
+  int setenv(const char *name, const char *value, int overwrite);
+  int unsetenv(const char *name);
+]]
 
 local size = 4 -- each test has shapes of its own
 local function image()
@@ -33,7 +40,11 @@ end
 describe('a plan of cuDNN', function()
   local modes = C.rg_device_modes_now()
 
-  after_each(function() modes.autotune, modes.deterministic = 1, 0 end)
+  after_each(function()
+    modes.autotune, modes.deterministic, modes.tf32 = 1, 0, 0
+    ffi.C.unsetenv 'RG_SIM_DNN_ENGINES'
+    ffi.C.unsetenv 'RG_SIM_DNN_NOTE'
+  end)
 
   for name, make in pairs { convolution = image, attention = heads } do
     it('is made when a shape comes again, and once: ' .. name, function()
@@ -69,6 +80,56 @@ describe('a plan of cuDNN', function()
       assert.same({ 0, 1 }, { counted.during(f).plans, counted.during(f).dnn })
     end)
   end
+
+  -- A convolution has eight candidates, one with something behind it three, attention two: some
+  -- take cuDNN a second to compile.
+  it('is made of so many proposals at most', function()
+    ffi.C.setenv('RG_SIM_DNN_ENGINES', '12', 1)
+    modes.autotune = 2
+    local found = {}
+    local function plans(f) found[#found + 1] = counted.during(f).plans end
+    for _, nhwc in ipairs { false, true } do
+      local w, b = ridge.randn(4, 3, 2, 2):to(GPU), ridge.randn(4):to(GPU)
+      local x = ridge.randn(1, 3, 5, 9):to(GPU)
+      if nhwc then x = x:permute(1, 3, 4, 2):contiguous():permute(1, 4, 2, 3) end
+      plans(function() x:conv2d(w) end)
+      plans(function() x:conv2d(w, { bias = b }) end)
+    end
+    plans(heads())
+    -- with channels first the stand-in takes nothing behind a convolution: the first one serves all
+    assert.same({ 8, 0, 8, 3, 2 }, found)
+  end)
+
+  it('is another one under other rules', function()
+    local f, found = image(), {}
+    for i, rule in ipairs { { 1, 0 }, { 0, 0 }, { 0, 0 }, { 0, 1 }, { 0, 1 }, { 1, 0 }, { 0, 0 },
+      { 1, 1 } } do
+      modes.deterministic, modes.tf32 = rule[1], rule[2]
+      found[i] = counted.during(f).plans
+    end
+    -- of one that came before, under whatever rules, a plan is made at once
+    assert.same({ 1, 0, 1, 1, 0, 0, 0, 1 }, found)
+  end)
+
+  it('is all that a call leaves behind', function()
+    local plugin = ffi.load 'build/libridge_gpusim.so'
+    for _, make in ipairs { image, heads } do
+      local f, live = make(), {}
+      for call = 1, 4 do
+        local before = plugin.rgsim_dnn_live()
+        f()
+        live[call] = tonumber(plugin.rgsim_dnn_live() - before)
+      end
+      assert.same({ 0, 0, 0 }, { live[1], live[3], live[4] })
+      assert.is_true(live[2] > 5) -- the graph, the engines it was offered, the plan
+    end
+    ffi.C.setenv('RG_SIM_DNN_NOTE', '2', 1) -- no engine may run: nothing is kept
+    for _, make in ipairs { image, heads } do
+      local f, before = make(), plugin.rgsim_dnn_live()
+      for _ = 1, 3 do f() end
+      assert.equal(before, plugin.rgsim_dnn_live())
+    end
+  end)
 
   -- The stand-in fuses what follows where channels are contiguous, and nowhere else.
   it('is the same for a convolution whose bias is added behind it as for one without', function()

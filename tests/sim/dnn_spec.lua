@@ -248,6 +248,16 @@ describe('cuDNN in the simulator', function()
     assert.are.same({ cudnn = 1 }, found.conv2d)
   end)
 
+  it('does a convolution whose result is one number', function()
+    local found = ways(function()
+      try(cases.conv2d, { { 1, 1, 2, 2 }, { 1, 1, 2, 2 }, args = {} }, 'f32', tensors.LAYOUTS[1])
+      try(cases.conv2d_back_weight, { { 1, 1, 2, 2 }, { 1, 1, 2, 2 },
+        args = { rows = 1, columns = 1 } }, 'f32', tensors.LAYOUTS[1])
+    end)
+    assert.are.same({ cudnn = 1 }, found.conv2d)
+    assert.are.same({ cudnn = 1 }, found.conv2d_back_weight)
+  end)
+
   it('is left alone where ridge was told so', function()
     modes.vendor = 0
     local found = ways(function()

@@ -6,16 +6,19 @@
 //
 // It is as strict as the real one where that is known: descriptors are finalized before they are
 // used, memory lies as aligned as it was promised, numbers by value are read at the call, the
-// workspace is written to, and nothing is started or compiled in a capture.  It has two engines, of
-// which the first says that its bits differ from run to run, and takes no bias or activation after a
-// convolution with channels first.  With RG_SIM_DNN_NVRTC=0 it finds no compiler for them.
+// workspace is written to, what a descriptor cannot be without is there, and nothing is started or
+// compiled in a capture.  It has two engines (or RG_SIM_DNN_ENGINES), of which the first says that
+// its bits differ from run to run, and takes no bias or activation after a convolution with channels
+// first.  With RG_SIM_DNN_NVRTC=0 it finds no compiler for them.
 #if __has_include(<cudnn_graph.h>)
 
 #include "fakecuda.h"
 #include "fakecuda_dnn.h"
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdlib>
+#include <map>
 
 using namespace fake;
 
@@ -28,7 +31,12 @@ struct Handle {
   cudaStream_t stream = nullptr;
 };
 
-enum { ENGINES = 2 };
+// Engines that it proposes; those behind the second are like that.
+int64_t engines(void)
+{
+  const char *many = getenv("RG_SIM_DNN_ENGINES");
+  return many ? atoll(many) : 2;
+}
 
 thread_local char last_error[200];
 
@@ -72,6 +80,59 @@ template <class T> void put(Desc *d, cudnnBackendAttributeName_t name, T value)
   memcpy(bytes.data(), &value, sizeof(T));
 }
 
+std::atomic<int64_t> live; // descriptors that were made and not destroyed
+
+// -- What a descriptor must have -------------------------------------------------------------
+
+#define CONVOLUTION(NAME, X, W, Y)                                              \
+  {                                                                             \
+    CUDNN_ATTR_OPERATION_##NAME##_CONV_DESC, CUDNN_ATTR_OPERATION_##NAME##_##X, \
+        CUDNN_ATTR_OPERATION_##NAME##_##W, CUDNN_ATTR_OPERATION_##NAME##_##Y,   \
+        CUDNN_ATTR_OPERATION_##NAME##_ALPHA, CUDNN_ATTR_OPERATION_##NAME##_BETA \
+  }
+
+const std::map<cudnnBackendDescriptorType_t, std::vector<cudnnBackendAttributeName_t>> REQUIRED = {
+  { CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+    { CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DIMENSIONS,
+      CUDNN_ATTR_TENSOR_STRIDES, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT } },
+  { CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
+    { CUDNN_ATTR_POINTWISE_MODE, CUDNN_ATTR_POINTWISE_MATH_PREC } },
+  { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+    { CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+      CUDNN_ATTR_OPERATION_POINTWISE_YDESC } },
+  { CUDNN_BACKEND_MATMUL_DESCRIPTOR, { CUDNN_ATTR_MATMUL_COMP_TYPE } },
+  { CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+    { CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_ATTR_OPERATION_MATMUL_ADESC,
+      CUDNN_ATTR_OPERATION_MATMUL_BDESC, CUDNN_ATTR_OPERATION_MATMUL_CDESC } },
+  { CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
+    { CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_ATTR_REDUCTION_COMP_TYPE } },
+  { CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+    { CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_ATTR_OPERATION_REDUCTION_XDESC,
+      CUDNN_ATTR_OPERATION_REDUCTION_YDESC } },
+  { CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+    { CUDNN_ATTR_OPERATION_RESHAPE_XDESC, CUDNN_ATTR_OPERATION_RESHAPE_YDESC } },
+  { CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
+    { CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+      CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+      CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
+      CUDNN_ATTR_CONVOLUTION_POST_PADDINGS } },
+  { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    CONVOLUTION(CONVOLUTION_FORWARD, X, W, Y) },
+  { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    CONVOLUTION(CONVOLUTION_BWD_DATA, DX, W, DY) },
+  { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+    CONVOLUTION(CONVOLUTION_BWD_FILTER, X, DW, DY) },
+  { CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
+    { CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS } },
+  { CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
+    { CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_ENGINEHEUR_MODE } },
+  { CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+    { CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_ATTR_EXECUTION_PLAN_HANDLE } },
+  { CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
+    { CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+      CUDNN_ATTR_VARIANT_PACK_WORKSPACE } },
+};
+
 // -- Graphs --------------------------------------------------------------------------------
 
 // Every tensor of a graph, once.
@@ -100,9 +161,14 @@ bool knows(const std::vector<const Desc *> &ops)
 
 // -- The interface -------------------------------------------------------------------------
 
+extern "C" RGSIM_API int64_t rgsim_dnn_live(void)
+{
+  return live;
+}
+
 size_t cudnnGetVersion(void)
 {
-  const char *said = getenv("RG_SIM_DNN_VERSION");  // 91400 for 9.14.0
+  const char *said = getenv("RG_SIM_DNN_VERSION"); // 91400 for 9.14.0
   return said ? strtoul(said, nullptr, 10) : 91900;
 }
 
@@ -134,12 +200,14 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t *d)
 {
   *d = new Desc{ type, {} };
+  live++;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d)
 {
   delete static_cast<Desc *>(d);
+  live--;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -178,6 +246,12 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
       one<int64_t>(d, CUDNN_ATTR_POINTWISE_AXIS, -1) >= 0) { // only indices have one
     return refuse("an axis, where no index is made");
   }
+  const auto required = REQUIRED.find(d->type);
+  for (size_t i = 0; required != REQUIRED.end() && i < required->second.size(); i++) {
+    if (d->attributes.count(required->second[i]) == 0) {
+      return refuse("attribute %d is missing", required->second[i]);
+    }
+  }
   d->final = true;
   if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR &&
       !knows(all<const Desc *>(part(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH),
@@ -196,7 +270,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
   *count = 1;
   switch (name) {
   case CUDNN_ATTR_ENGINEHEUR_RESULTS:
-    for (*count = 0; *count < ENGINES && *count < most; ++*count) {
+    for (*count = 0; *count < engines() && *count < most; ++*count) {
       Desc *config = static_cast<Desc **>(into)[*count];
       put(config, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, *count);
       put(config, CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
