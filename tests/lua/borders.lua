@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- borders: calls made on the CPU and on the simulated GPU from the same numbers, and what the
--- device launched for them as approved; for borders_spec and borders_product_spec.
+-- device launched for them as approved; for borders_spec, borders_product_spec and
+-- borders_rows_spec.
 
 local ffi = require 'ffi'
 local ridge = require 'ridge'
