@@ -40,8 +40,12 @@ for _, path in ipairs(sources) do
   if not path:find("^core/cpu/simd/") then plain[#plain + 1] = path end
 end
 lint("luacheck -q --no-color --no-max-line-length --formatter plain", tree:matching("%.lua$"))
+-- cppcheck reads a file once for each macro that an #if asks for. What LuaJIT reads of the headers
+-- and what nvcc makes of them is not these files, and __GNUC__ decides over attributes alone: those
+-- three took two thirds of its time. (One more, __x86_64__, is read both ways.)
 lint("cppcheck --quiet --enable=warning,performance,portability" ..
   " --suppress=invalidPointerCast --inline-suppr --std=c11 -Icore -I." ..
+  " -URG_CDEF -U__CUDACC__ -U__GNUC__" ..
   " -Ibuild --error-exitcode=1 --template='{file}:{line}:1: {message} ({id})'", plain)
 lint("sh -c 'clang-tidy --quiet \"$@\" -- " .. FLAGS .. STATES .. "' clang-tidy", sources, "error")
 
