@@ -139,9 +139,9 @@ demo: all            ## draw this machine's performance landscape, in about five
 	./ridge recipes/landscape.lua
 gallery: all         ## one picture of every kind, from sweeps measured for it
 	./ridge recipes/gallery.lua --out results/kept/gallery
-# As many files at a time as there are processors; more than four would fight for them with threads
-# of their own.
-JOBS    := $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
+# One file more at a time than there are processors, since many wait: for a quiet machine, for what
+# they ended.  More than four would fight for them with threads of their own.
+JOBS    := $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
 RUN     := scripts/run_tests -j $(JOBS)
 # The simulated GPU is tried whatever failed before.  (No $$(MAKE): `make -n` would run the line.)
 test: all test-programs $(if $(NVCC),test-gpusim-builds)  ## run every test
