@@ -161,7 +161,8 @@ part_gpusim() {
   local seed=$((RANDOM * 32768 + RANDOM)) # in its name: the log says which order it was
   command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || return 77
   make -s test-gpusim-builds build/libridge_gpusimfma.so &&
-    scripts/gpu/sim.sh test fwd rev rand:1 rand:2 "rand:$seed" fma asan tsan
+    scripts/gpu/sim.sh test fwd rev ahead ahead:rev rand:1 rand:2 rand:3 "rand:$seed" fma asan \
+      tsan
 }
 
 # Registers and spills for every architecture that is built.
