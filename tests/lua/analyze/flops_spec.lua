@@ -189,6 +189,21 @@ describe('FLOPs of one forward pass', function()
     multiply_adds(c, analyzed(nn.LowRankLinear(I, O, { rank = R }), ridge.randn(B, I)))
   end)
 
+  it('of a weight of which most is 0: what is kept of it, for each row', function()
+    local w, B = ridge.zeros(32, 24), 5
+    for i = 1, 7 do w:narrow(1, i, 1):narrow(2, 3 * i, 1):fill_(i) end
+    for _, block in ipairs { 1, 16 } do
+      local kept, c = ridge.sparse(w, { block = block }), counter()
+      local Sparse = nn.class 'Sparse'
+      function Sparse.forward(_, x) return ridge.sparse_linear(x, kept) end
+      for _ = 1, B do
+        for _ = 1, kept.values.count do c.fma(0, 1, 1) end
+      end
+      assert.equal(B * (block == 1 and 7 or 7 * 16), c.n)
+      multiply_adds(c, Sparse():analyze(ridge.randn(B, 24), COUNTED))
+    end
+  end)
+
   it('of 8-bit products: the scales stand apart', function()
     local Scaled = nn.class 'Scaled'
     function Scaled.forward(_, x, w) return ridge.scaled_linear(x, w, 1, 1) end
