@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- Findings of the machine: which device, which library, which instructions, 8-bit factors.
 
+local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 local available = require('ridge.monitor.available').available
 local backend = require 'ridge.backend'
 local choices = require 'ridge.choices'
@@ -57,11 +59,15 @@ function M.backend(run)
     choices.problem(row), row.path), 'their intervals do not hold 1', 'other_library')
 end
 
+--- The highest level of instructions here, as backend.now() names them: what the processor itself
+--- calls its instructions ('amx_bf16 amx_int8 avx512 ...') are other words.
+---@return string
+function M.best_isa() return ffi.string(C.rg_isa_name(C.rg_machine_facts().isa_level)) end
+
 function M.hardware(run)
-  local now, machine = backend.now(), backend.machine()
-  local best = machine.isa:match '^%S+'
-  local measured = ('%s of %s, %d threads on %d processors'):format(now.isa, best, now.threads,
-    machine.cores)
+  local now, machine, best = backend.now(), backend.machine(), M.best_isa()
+  local measured = ('%s of %s, %s on %s'):format(now.isa, best, plain.count(now.threads,
+    'thread'), plain.count(machine.cores, 'processor'))
   if run.s.device ~= 'cpu' then
     local ok, why = available 'cudnn'
     measured = ok and 'cuDNN is there' or ('no cuDNN: %s'):format(why)

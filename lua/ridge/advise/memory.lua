@@ -2,6 +2,7 @@
 --- Findings of memory: what a step needs of what there is, what would need less, who watches it.
 
 local memory = require 'ridge.memory'
+local plain = require 'ridge.plain'
 local ref = require 'ridge.ffi.ref'
 local run_of = require 'ridge.advise.run'
 local say = require 'ridge.advise.say'
@@ -27,8 +28,8 @@ local function need(run)
   local room = run:room()
   if not room then return nil, 'nobody says how much memory is free' end
   return { peak = peak, room = room, share = peak / room,
-    text = ('a pass of %d rows needs %s above what is there, of %s that are free'):format(
-      run.s.rows or 0, bytes(peak), bytes(room)) }
+    text = ('a pass of %s needs %s above what is there, of %s that are free'):format(
+      plain.count(run.s.rows or 0, 'row'), bytes(peak), bytes(room)) }
 end
 
 function M.memory(run)
@@ -57,17 +58,17 @@ function M.recompute(run)
   if not a then return unknown(why, 'recompute') end
   local n, no_need = need(run)
   local lines = a:what_if { recompute = true, measure = true, rounds = 4 }
-  local plain, again
+  local whole, again
   for _, line in ipairs(lines) do
     if line.how == 'measured' then
-      if line.recompute then again = line else plain = line end
+      if line.recompute then again = line else whole = line end
     end
   end
   local measured = ('%s parameters, %s kept for the backward pass'):format(
     unit.format('count', a.params), bytes(a.saved_bytes))
   if not again then return no(measured, lines.notes[1] or 'there is nothing to recompute') end
   measured = ('%s; recomputed %s, in %.2f of the time'):format(measured, bytes(again.saved_bytes),
-    again.step_ms / plain.step_ms)
+    again.step_ms / whole.step_ms)
   local saved = a.saved_bytes - again.saved_bytes
   if a.params > LARGE then
     return applies(measured, 'it has more than 500 million parameters', 'recompute')
@@ -134,7 +135,8 @@ function M.watched(run)
   local monitor = run.s.trainer and run.s.trainer.options.monitor
   if monitor then return no(measured, 'a monitor watches it') end
   local alarms = #memory.alarms()
-  if alarms > 0 then return no(measured, ('%d alarms are set'):format(alarms)) end
+  if alarms > 0 then return no(measured, ('%s set'):format(alarms == 1 and '1 alarm is'
+    or alarms .. ' alarms are')) end
   return applies(measured, 'neither a monitor nor an alarm looks at it', 'watch', 'alarm')
 end
 

@@ -97,7 +97,7 @@ end
 function Run:batches()
   return tried(self, 'batches', function()
     local t, n = self.trial, self.s.rows
-    if not n then return nil, 'the input has no rows' end
+    if not n or n == 0 then return nil, 'the input has no rows' end
     local list = { peak = t:peak() }
     local room = self:room()
     for _, times in ipairs { 2, 4 } do

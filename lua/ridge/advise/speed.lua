@@ -78,8 +78,8 @@ function M.batch_size(run)
       each.ratio, each.lo, each.hi, bytes(each.peak))
     if each.hi < BETTER and (not best or each.ratio < best.ratio) then best = each end
   end
-  local measured = ('beside %d rows (%s), %s'):format(run.s.rows, time(list[1].a_ns),
-    table.concat(parts, '; '))
+  local measured = ('beside %s (%s), %s'):format(plain.count(run.s.rows, 'row'),
+    time(list[1].a_ns), table.concat(parts, '; '))
   if best then
     return applies(measured, ('%d rows at once make each cheaper'):format(best.rows), 'batch')
   end
@@ -222,8 +222,8 @@ function M.throughput(run)
   if not list then return unknown(why, 'batch') end
   local s = run.s
   local latency = run.trial and s.rows and run:latency()
-  local measured = ('training %s rows/s at %d rows'):format(unit.format('count',
-    s.rows / list[1].a_ns * 1e9), s.rows)
+  local measured = ('training %s rows/s at %s'):format(unit.format('count',
+    s.rows / list[1].a_ns * 1e9), plain.count(s.rows, 'row'))
   if latency then
     measured = ('%s; inference of one row %s'):format(measured, time(latency))
   end

@@ -186,7 +186,11 @@ function M.schedule(run)
   end
   local half = {}
   for i = math.floor(#losses / 2) + 1, #losses do half[#half + 1] = losses[i] end
-  local list = thinned(half)
+  local list, not_finite = thinned(half)
+  if not_finite > 0 then
+    return unknown(('of the second half %s not finite: a schedule is not what that wants')
+      :format(not_finite == 1 and 'one loss is' or ('%d losses are'):format(not_finite)))
+  end
   local p, sign = trend.mann_kendall(list)
   local measured = ('a constant rate of %g; medians of the second half %s'):format(s.optimizer:lr(),
     from_to(list))

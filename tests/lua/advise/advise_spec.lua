@@ -246,12 +246,13 @@ describe('a line', function()
 
   it('of processors is of as many as there are', function()
     local backend, machine = require 'ridge.backend', require 'ridge.advise.machine'
-    local now, facts = backend.now, backend.machine
+    local now, facts, best = backend.now, backend.machine, machine.best_isa
     local function state_of(isa, threads)
       backend.now = function() return { isa = isa, threads = threads } end
-      backend.machine = function() return { isa = 'avx512 avx2', cores = 8 } end
+      backend.machine = function() return { cores = 8 } end
+      machine.best_isa = function() return 'avx512' end
       local ok, found = pcall(machine.hardware, { s = { device = 'cpu' } })
-      backend.now, backend.machine = now, facts
+      backend.now, backend.machine, machine.best_isa = now, facts, best
       assert(ok, found)
       assert.matches(('%s of avx512, %d threads on 8 processors'):format(isa, threads),
         found.measured)
@@ -260,6 +261,28 @@ describe('a line', function()
     assert.equal('no: all is in use', state_of('avx512', 8))
     assert.equal('applies: processors are not used', state_of('avx512', 7))
     assert.equal('applies: instructions that this processor has are not used', state_of('avx2', 8))
+  end)
+
+  it('of instructions knows the best that there are, on whatever processor this is', function()
+    local backend, machine = require 'ridge.backend', require 'ridge.advise.machine'
+    local before = backend.now()
+    local function told() return machine.hardware { s = { device = 'cpu' } } end
+    local ok, err = pcall(function()
+      for _, level in ipairs { 'amx', 'avx512_bf16', 'avx512', 'avx2' } do
+        if pcall(backend.set_isa, level) then -- the first one is the highest here
+          ridge.set_num_threads(backend.machine().cores)
+          assert.equal('no: all is in use', told().state .. ': ' .. told().why)
+          assert.matches(('%s of %s,'):format(level, level), told().measured, 1, true)
+          break
+        end
+      end
+      if pcall(backend.set_isa, 'base') and before.isa ~= 'base' then
+        assert.equal('instructions that this processor has are not used', told().why)
+      end
+    end)
+    backend.set_isa(before.isa)
+    ridge.set_num_threads(before.threads)
+    assert(ok, err)
   end)
 
   it('of noisy gradients knows a batch of equal rows from one of chance', function()
@@ -288,6 +311,16 @@ describe('a line', function()
     assert.same({ 0.8, 0.6, 0.9 }, { list[1].ratio, list[1].lo, list[1].hi })
     assert.same({ 0.4, 0.3, 0.45 }, { list[2].ratio, list[2].lo, list[2].hi })
     assert.equal('applies', require('ridge.advise.speed').batch_size(r).state)
+  end)
+
+  it('of larger batches knows that twice none is none', function()
+    local r = run_of.new({ rows = 0, device = 'cpu' }, { peak = function() return 1000 end,
+      pair_passes = function() return { ratio = 0.8, lo = 0.8, hi = 0.8, a_ns = 1, b_ns = 1 } end },
+      {})
+    for _, name in ipairs { 'batch_size', 'throughput' } do
+      local found = require('ridge.advise.speed')[name](r)
+      assert.same({ 'unknown', 'the input has no rows' }, { found.state, found.why })
+    end
   end)
 
   it('of larger batches are of those alone that leave a fifth of the memory free', function()

@@ -352,6 +352,10 @@ describe('a finding of training', function()
     -- of the second half alone
     check('training', 'schedule', run(40, function(i) return i <= 20 and falls(i) or i % 2 end),
       'applies', 'the loss has stopped to fall')
+    -- what is not finite has not stopped to fall: another finding says why
+    local function ends(i) return i <= 38 and falls(i) or i == 40 and 0 / 0 or 1 / 0 end
+    check('training', 'schedule', run(40, ends), 'unknown', 'of the second half 2 losses are not '
+      .. 'finite: a schedule is not what that wants')
     check('training', 'schedule', run(39, stays), 'unknown', '39 losses of the run are known: too '
       .. 'few to say whether it has stopped to fall')
     check('training', 'schedule', run(40, stays, { schedule = {} }), 'no', 'there is one',
