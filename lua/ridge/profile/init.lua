@@ -174,11 +174,14 @@ local function run(p, opt, given, f, ...)
   if opt.lines then sampling, reason = samples.new() else reason = 'lines = false' end
   local names = M.attached() and NAMED or UNNAMED
   rec.sampling = sampling
-  local function begun(...)
+  local function counted(...)
     rec:begin()
     if opt.num_steps then return drive(p, opt, f) end
     if given then return f(p) end
     f(...)
+  end
+  local function begun(...)
+    return state.with(recording.COUNTED, { recording = rec }, counted, ...)
   end
   local inner = begun
   if sampling then

@@ -20,8 +20,7 @@ local KINDS = 'op step plan range copy wait'
 
 -- -- The reader -------------------------------------------------------------------------------
 
--- A state whose entry has a reader, which hears while `hears` is true; its recording, if it has
--- one, counts no time while the coroutine that it belongs to waits.
+-- A state whose entry has a reader, which hears while `hears` is true.
 M.HEARING = {}
 
 function M.HEARING.on(entry)
@@ -34,15 +33,22 @@ function M.HEARING.on(entry)
   end
   ranges.WANTED.on()
   entry.is_on = true
-  if entry.recording then entry.recording:go_on() end
 end
 
 function M.HEARING.off(entry)
-  if entry.recording then entry.recording:wait() end
   entry.reader:hear(false)
   ranges.WANTED.off()
   entry.is_on = false
 end
+
+--- A state whose entry's recording counts no time while the coroutine that it belongs to waits. It
+--- is the innermost one: what begins and ends hearing and sampling is no part of the profile. At
+--- its end time is counted on, until devices have done what they were asked for.
+M.COUNTED = {
+  on = function(entry) entry.recording:go_on() end,
+  off = function(entry) entry.recording:wait() end,
+  stop = function() end,
+}
 
 -- -- Making one ---------------------------------------------------------------------------------
 
@@ -55,13 +61,11 @@ Recording.__index = Recording
 function M.new(opt)
   local kinds = opt.memory and KINDS .. ' alloc free' or KINDS
   local scheduled = opt.active ~= nil
-  local self = setmetatable({
+  return setmetatable({
     opt = opt, windows = {}, open = {}, notes = {}, taken = 0, measured = 0,
     cycle = scheduled and opt.wait + opt.warmup + opt.active or nil,
     hearing = { kinds = kinds, capacity = ring.fitting(opt.bytes), hears = not scheduled },
   }, Recording)
-  self.hearing.recording = self
-  return self
 end
 
 -- What the next step is there for.
