@@ -408,6 +408,30 @@ describe('a picture', function()
     assert.is_false(ok)
     assert.matches('no call was made', tostring(err))
   end)
+
+  it('says of what nobody noted that it was not recorded, and does not call it idle', function()
+    local x = ridge.randn(64, 64)
+    local p = ridge.profile(function() x:matmul(x) end, { wait = 3, active = 2, repeats = 3,
+      num_steps = 15, lines = false })
+    local w = p.windows
+    assert.equal(3, #w)
+    local spans, unrecorded = require('ridge.profile.trace').spans(p)
+    assert.near((w[2].from - w[1].to + w[3].from - w[2].to) / 1e9, unrecorded, 1e-12)
+    assert.equal(6, #spans)
+    local figure = p:plot()
+    assert.matches(' that were recorded%.$', figure.finding)
+    assert.matches('For .- between them nothing was recorded', table.concat(figure.caption, ' '))
+    p = ridge.profile(function() x:matmul(x) end, { num_steps = 5, lines = false })
+    figure = p:plot()
+    assert.not_matches('recorded', figure.finding .. table.concat(figure.caption, ' '))
+    -- what was not recorded is no part of the time that a stream was busy in
+    local function call(from, to)
+      return { name = 'a', device = 'cpu', stream = 0, begin_s = from, end_s = to }
+    end
+    figure = require('ridge.plot').draw('timeline', { call(0, 1), call(4, 5) }, { unrecorded = 2 })
+    assert.matches('busy for 2.s of 3.s that were recorded', (figure.finding:gsub('\226\128\175',
+      ' ')))
+  end)
 end)
 
 describe('a roofline', function()

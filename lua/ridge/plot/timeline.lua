@@ -15,7 +15,9 @@ local unit = require 'ridge.show.unit'
 local M = { summary = 'what ran on each stream, and when (ridge.timeline)' }
 
 M.OPTIONS = { from = { 'number', doc = 'seconds after the first call where the picture begins' },
-  to = { 'number', doc = 'and ends' } }
+  to = { 'number', doc = 'and ends' },
+  unrecorded = { 'number', default = 0, min = 0,
+    doc = 'seconds between the calls in which nobody noted any' } }
 
 local LANE, LANES = 62, 24
 -- Names that have a colour of their own; the others share one.
@@ -187,13 +189,19 @@ function M.make(rows, opt)
     .. 'them; the marks for that take time themselves: this shows what ran beside what, it is no '
     .. 'measurement.' }
   if more > 0 then text[2] = ('%d more streams are not shown.'):format(more) end
+  local recorded = last - first - opt.unrecorded
+  if opt.unrecorded > 0 then
+    text[#text + 1] = ('For %s between them nothing was recorded: what ran then is not here.')
+      :format(unit.format('ns', opt.unrecorded * 1e9))
+  end
   local parts = {}
   for _, name in ipairs { 'device', 'commit', 'date' } do parts[#parts + 1] = opt[name] end
   return figure.new { kind = 'timeline', rows = rows, opt = opt,
     natural = { 1080, math.max(420, 310 + LANE * #lanes) }, title = 'What ran when',
     subtitle = table.concat(parts, '  ·  '),
-    finding = #lanes == 1 and ('One stream, busy for %s of %s.'):format(
-      unit.format('ns', any * 1e9), unit.format('ns', (last - first) * 1e9))
+    finding = #lanes == 1 and ('One stream, busy for %s of %s%s.'):format(
+      unit.format('ns', any * 1e9), unit.format('ns', recorded * 1e9),
+      opt.unrecorded > 0 and ' that were recorded' or '')
       or ('Of %s with something under way, two streams or more were busy in %s (%.0f %%).'):format(
         unit.format('ns', any * 1e9), unit.format('ns', several * 1e9),
         any > 0 and 100 * several / any or 0),

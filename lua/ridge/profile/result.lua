@@ -171,9 +171,9 @@ end
 ---@return table figure
 -- >> ridge.profile(function() ridge.ones(9):exp() end):plot():show()
 function Profile:plot(path)
-  local spans = require('ridge.profile.trace').spans(ended(self, 'plot'))
+  local spans, unrecorded = require('ridge.profile.trace').spans(ended(self, 'plot'))
   if #spans == 0 then blame.raise('profile:plot: no call was made', 'EARG', 'profile:plot') end
-  local figure = require('ridge.plot').draw('timeline', spans, {
+  local figure = require('ridge.plot').draw('timeline', spans, { unrecorded = unrecorded,
     device = require('ridge.device').facts(spans[1].device).name })
   if path ~= nil then figure:save(path) end
   return figure

@@ -132,17 +132,25 @@ end
 --- Its calls, copies and steps as the timeline draws them.
 ---@param p table profile
 ---@return table list name, device, stream, begin_s, end_s, module
+---@return number unrecorded seconds from the first to the last in which nothing was recorded
 function M.spans(p)
   local list, base = {}, p.windows[1] and p.windows[1].from or 0
+  local at, n = nil, 0 -- windows of the first and the last call
   for event in p.copy:each() do
     if (event.kind == 'op' or event.kind == 'step' or event.kind == 'copy') and event.end_ns
         and event.from_ns == event.from_ns and tree.window_of(p.windows, event.serial) then
       list[#list + 1] = { name = event.name, stream = event.stream, device = event.device,
         begin_s = (event.from_ns - base) / 1e9, end_s = (event.to_ns - base) / 1e9,
         module = event.module }
+      n = tree.window_of(p.windows, event.serial)
+      at = at or n
     end
   end
-  return list
+  local unrecorded = 0
+  for i = (at or 0) + 1, n do
+    unrecorded = unrecorded + p.windows[i].from - p.windows[i - 1].to
+  end
+  return list, unrecorded / 1e9
 end
 
 return M
