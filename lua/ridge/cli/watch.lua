@@ -31,16 +31,19 @@ Where its process is gone, and has told no end (monitor:close() does), that is s
 
 local function set(text) return text ~= '' and (text:gsub('%.', '_')) or nil end
 
+-- As many lines as it says, each of which is one of the terminal's: what is drawn again begins so
+-- many lines above.
 local function screen(st, sweep, opt, size, depth)
-  local live = require 'ridge.sweep.live'
+  local live, cut = require 'ridge.sweep.live', require('ridge.show.columns').cut
   local head, counts = live.summary(st, sweep)
-  local lines = { head }
+  local lines = { cut(head, size.columns) }
   local failed = live.failures(st, sweep, 3)
   local map = live.map(st, sweep, { columns = size.columns, depth = depth,
     lines = math.max(4, math.floor((size.lines - #failed - 6) / 2)), x = set(opt.x), y = set(opt.y),
     z = set(opt.z) })
   for _, line in ipairs(map) do lines[#lines + 1] = line end
-  for _, line in ipairs(failed) do lines[#lines + 1] = line end
+  for _, line in ipairs(failed) do lines[#lines + 1] = cut(line, size.columns) end
+  for i = #lines, math.max(1, size.lines - 1) + 1, -1 do lines[i] = nil end
   return lines, counts
 end
 

@@ -21,6 +21,7 @@ local CURVES = { 'training_loss', 'loss', 'epoch_loss', 'val_loss', 'accuracy' }
 local HEAD = { progress = true, rows_per_s = true, step_time = true, epoch = true,
   peak_memory_mb = true }
 local MOST_CURVES, CURVE_LINES = 3, 8
+local CURVE_COLUMNS = 16 -- with its labels: on less there is no curve
 local SILENT_S = 10 -- since the last value: worth a word
 local UNITS = { percent = '%', celsius = 'C', clock_mhz = 'MHz' } -- of what devices are
 
@@ -191,10 +192,11 @@ end
 function Run:screen(size)
   local lines, n = wrapped(self, size.columns), 0
   for i = #lines, math.max(1, size.lines - 1) + 1, -1 do lines[i] = nil end
-  for _, name in ipairs(names_of(self)) do
+  local names = size.columns >= CURVE_COLUMNS and names_of(self) or {}
+  for _, name in ipairs(names) do
     if n < MOST_CURVES and #lines + CURVE_LINES + 2 <= size.lines and #self.curves[name] > 1 then
       n = n + 1
-      lines[#lines + 1] = plain.line(name)
+      lines[#lines + 1] = columns.cut(plain.line(name), size.columns)
       for line in chart.line(self.curves[name], size.columns - 1):gmatch '[^\n]+' do
         lines[#lines + 1] = line
       end

@@ -21,7 +21,7 @@ function M.cut(text, columns)
     if width + 1 > columns - 3 then break end
     kept[#kept + 1], width = character, width + 1
   end
-  return table.concat(kept) .. '...'
+  return table.concat(kept) .. ('...'):sub(1, math.max(0, columns))
 end
 
 local function text_of(value)

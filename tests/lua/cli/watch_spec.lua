@@ -9,7 +9,7 @@ local ridge = require 'ridge'
 return ridge.sweep 'field' {
   space = { a = { 1, 2, 3, 4 }, b = { 1, 2, 3 } },
   measure = function(p, _, m)
-    if p.a == 2 and p.b == 3 then error 'not this one' end
+    if p.a == 2 and p.b == 3 then error('not this one' .. (' at all'):rep(20)) end
     m:metric('value', p.a * p.b, { better = 'lower' })
   end,
 }
@@ -62,6 +62,10 @@ describe('ridge watch', function()
     assert.matches('[ab] upwards', seen)
     assert.truthy(seen:find('▀', 1, true))
     assert.matches('error: measure: .*not this one', seen)
+    local colour = require 'ridge.show.colour'
+    for line in seen:gsub('\27%[%d*[AJK]', ''):gmatch '[^\r\n]+' do -- none goes on in the next one
+      assert.is_true(colour.width(line) <= 80, colour.strip(line))
+    end
     seen, status = typed { 'sweep', folder .. '/field.lua', '--no-calibrate', '--new',
       '--no-reuse' }
     assert.equal(2, status, seen)

@@ -116,6 +116,15 @@ describe('a run that is watched', function()
     local narrow = run:screen { columns = 41, lines = 40 }
     assert.equal('\n' .. require('ridge.show.chart').line(run.curves.training_loss, 40),
       table.concat(narrow, '\n', #narrow - 8):match '\n.*')
+    -- each line is one of the terminal's, however long names are, however narrow it is: what is
+    -- drawn again begins so many lines above
+    run.curves[('long '):rep(40)] = { 1, 2, 3, seen = 3, every = 1 }
+    for _, wide in ipairs { 80, 41, 16, 15, 10, 6 } do
+      for i, line in ipairs(run:screen { columns = wide, lines = 40 }) do
+        assert.is_true(colour.width(line) <= wide, ('%d: %s'):format(i, line))
+      end
+    end
+    run.curves[('long '):rep(40)] = nil
     assert.equal(3, #run:screen { columns = 60, lines = 5 })
     assert.equal(2, #run:screen { columns = 60, lines = 3 })
     w:scalar('progress', 0.75, 60, at + 80) -- a half in 30 s
