@@ -457,6 +457,10 @@ describe('bottlenecks', function()
     return p
   end
 
+  it('are none where nothing was called: there is nothing to call less often', function()
+    assert.same({}, ridge.profile(function() return 1 + 1 end):bottlenecks { threshold = 0.5 })
+  end)
+
   it('are told with the reason that the numbers say', function()
     local x = ridge.randn(384, 384)
     local p = ridge.profile(function() for _ = 1, 5 do x:matmul(x) end end)

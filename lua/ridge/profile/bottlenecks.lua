@@ -75,6 +75,7 @@ local function candidates(p, threshold)
       if found.most < SAME * op.self_ns then list[#list + 1] = found end
     end
   end
+  if p.op_ns == 0 then between = 0 end -- between what?
   local rest = { { 'waiting for a device', p.wait_ns, 'wait' },
     { 'copies between devices', p.copy_ns, 'wait' },
     { 'between operations', between, 'overhead' } }

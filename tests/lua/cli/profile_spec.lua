@@ -54,6 +54,18 @@ describe('ridge profile', function()
     assert.matches('status 0\n$', text)
   end)
 
+  it('tells of a recipe that has nothing of ridge, or is no Lua, and advises nothing', function()
+    for text, status in pairs { [''] = 0, ['local n = 0 for i = 1, 9 do n = n + i end'] = 0,
+        ['no Lua'] = 1 } do
+      write(text)
+      local said = run(recipe .. ' --trace ' .. out)
+      assert.matches('\neverything else +[%d.]+[^\n]+ 100%.0 %%', '\n' .. said)
+      assert.not_matches('try ', said)
+      assert.matches(('status %d\n$'):format(status), said)
+      assert.equal('table', type(canonical.decode(read(out))))
+    end
+  end)
+
   it('tells of a recipe that two presses of Ctrl-C end, however long that takes', function()
     write [[
       local ridge, host = require 'ridge', require 'ridge.host'
