@@ -194,8 +194,8 @@ end
 local STOP = {} -- what a recipe's os.exit raises
 
 --- Run a recipe as a function that is given to another one, which looks on. What the recipe raises
---- is told where it is raised, as by `run`; its os.exit ends the recipe alone. ridge is there before
---- it: loading that is no part of what is looked at, and a recipe may do without it.
+--- is told where it is raised, as by `run`; its os.exit ends the recipe alone. ridge is loaded
+--- before it: that is no part of what is looked at, and a recipe may do without it.
 ---@param recipe ridge.cli.Recipe what `find` gave
 ---@param argv string[] its arguments
 ---@param around fun(f: function): any
