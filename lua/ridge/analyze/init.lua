@@ -177,7 +177,7 @@ local function add_step(a, times)
   end
 end
 
-local function notes_of(a, job, wrote, why)
+local function notes_of(a, job, wrote, why, masked)
   local notes = {}
   if why then notes[1] = 'no roofs: ' .. why end
   if wrote then
@@ -192,6 +192,10 @@ local function notes_of(a, job, wrote, why)
     for _, tie in ipairs(layer.tied or {}) do
       notes[#notes + 1] = ('%s of %s is %s: counted there'):format(tie.name, layer.name, tie.to)
     end
+  end
+  if masked then
+    notes[#notes + 1] = 'attention with a mask of blocks is counted as without it: what is left '
+      .. 'out depends on the mask, not on sizes'
   end
   if not job.backward and job.net.training then
     notes[#notes + 1] = 'forward alone, in training mode: it computes as while training'
@@ -263,7 +267,7 @@ function M.analyze(net, x, opts)
   a.bytes = net:num_bytes()
   add_up(a, made.found)
   if made.times then add_step(a, made.times) end
-  a.notes = notes_of(a, job, wrote, made.why)
+  a.notes = notes_of(a, job, wrote, made.why, made.found.masked)
   a._job, a._opts, a._made = job, opts, made
   return a
 end

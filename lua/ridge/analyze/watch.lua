@@ -109,6 +109,8 @@ local function attributed(reader, at, layers, roof)
         name = event.kind == 'range' and event.name or nil }
       if event.kind == 'op' or event.kind == 'step' then
         count(b, event, roof)
+        found.masked = found.masked
+          or event.name:find '^attention' and event.shapes:find 'bool%['
         if phase == 'forward' then row.out = event.shapes:match '%-> (.*)$' or row.out end
       elseif event.kind == 'range' and phase == 'forward' and layers.by_path[event.name]
         and not layers.parts[event.name] then

@@ -49,7 +49,8 @@ local OF = {
 ---@param k Tensor [... x m x d], leading axes as those of q
 ---@param v Tensor [... x m x e]
 ---@param opts table|nil {scale = 1 / sqrt(d), causal = false, mask = Tensor, block = 64}; the mask,
----  bool [n / block x m / block] rounded up, says which blocks of scores there are
+---  bool [n / block x m / block] rounded up, says which blocks of scores there are; FLOPs that are
+---  counted are those of all blocks
 ---@return Tensor y [... x n x e]
 -- >> local q = ridge.randn(2, 5, 4); return ridge.nn.attention(q, q, q, {causal = true}).shape
 function M.attention(q, k, v, opts)

@@ -135,6 +135,23 @@ describe('FLOPs of one forward pass', function()
     end
   end)
 
+  it('of attention with a mask of blocks are those of all blocks, which is said', function()
+    local Attend = nn.class 'Attend'
+    function Attend.forward(_, q, k, v, mask)
+      return nn.attention(q, k, v, { mask = mask, block = 2 })
+    end
+    local q, mask = ridge.randn(2, 6, 4), ridge.zeros(3, 3):to 'bool'
+    mask:narrow(2, 1, 1):fill_(1)
+    local function told(more)
+      return Attend():analyze(q, { more = more, rounds = 0, backward = false, roof = false })
+    end
+    local masked, whole = told { q, q, mask }, told { q, q }
+    assert.equal(2 * 2 * 6 * 6 * (4 + 4), masked.flops)
+    assert.equal(whole.flops, masked.flops)
+    assert.matches('a mask of blocks is counted as without it', table.concat(masked.notes, '\n'))
+    assert.not_matches('mask', table.concat(whole.notes, '\n'))
+  end)
+
   it('of layer normalisation: none of products, eight operations an element', function()
     local layer, x, c, out = nn.LayerNorm(6), ridge.randn(3, 6), counter(), {}
     local at, eps = flat(x), 1e-5
