@@ -156,7 +156,7 @@ static bool take_signal(void)
   return sigaction(SIGPROF, &action, NULL) == 0;
 }
 
-/* Ticks for this thread, each millisecond of the processor time of all threads. */
+/* Ticks for this thread, by the processor time of all threads. */
 static bool start_ticks(void)
 {
   const struct itimerspec every = { { 0, EVERY_NS }, { 0, EVERY_NS } };
@@ -175,7 +175,7 @@ static void stop_ticks(void)
   ticks = false;
 }
 
-/* host.sample_start(): sample from now on, by line, each millisecond of processor time.  Gives
+/* host.sample_start(): sample from now on, by line, by processor time (EVERY_NS).  Gives
 ** true, or nil and why that cannot be. */
 static int host_sample_start(lua_State *L)
 {

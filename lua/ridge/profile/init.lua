@@ -221,10 +221,10 @@ end
 -- goes step by step meanwhile (`graphs` says how many replays did), so time a plan with
 -- ridge.measure. On a device `ns` is what the host spent on asking and `device_ns` what the device
 -- needed. Where a profiler is attached, it sees the operations by their names. Lines of Lua are
--- found by sampling each millisecond, in the ridge program only; work below some tens of them says
--- little. The time between operations is divided as those samples are that came then: tree, flame
--- graph and stacks show under each module and section the functions of Lua and what LuaJIT did:
--- interpreted, compiled, C, collector, compiler.
+-- found by sampling a hundred times in a second of processor time, in the ridge program only; of
+-- work below some tenths of a second they say little. The time between operations is divided as
+-- those samples are that came then: tree, flame graph and stacks show under each module and section
+-- the functions of Lua and what LuaJIT did: interpreted, compiled, C, collector, compiler.
 --
 -- With a table of options f is called with the profile, which it tells of steps (p:step()) and of
 -- sections (p:start 'forward', p:stop(), p:section(name, f)); loaders, the Trainer, backward passes
