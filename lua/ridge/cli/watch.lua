@@ -11,8 +11,9 @@ M.usage = 'ridge watch SWEEP|FOLDER [-x COLUMN] [-y COLUMN] [-z COLUMN] [--once]
 
 local SPEC = {
   about = [[
-In a terminal: how far the sweep is, what failed, and its map filling in, until it ends or Ctrl-C.
-Anywhere else: a line each time something changed. Only reads; the sweep does not notice.
+In a terminal: how far the sweep is, how long it takes yet at the rate since this began to look,
+what failed, and its map filling in, until it ends or Ctrl-C. Anywhere else: a line each time
+something changed. Only reads; the sweep does not notice.
 
     ridge watch widths
     ridge watch widths --once                 # one look, and exit
@@ -31,12 +32,24 @@ Where its process is gone, and has told no end (monitor:close() does), that is s
 
 local function set(text) return text ~= '' and (text:gsub('%.', '_')) or nil end
 
+-- A function that says how long it will take yet: ' · 1:15 left', or nothing.
+local function eta(st, sweep)
+  local live, clock = require 'ridge.sweep.live', require 'ridge.store.clock'
+  local duration, first = require('ridge.sweep.progress').duration, nil
+  return function()
+    local at_s, done, total = clock.seconds(), live.done(st, sweep)
+    first = first or { done = done, at_s = at_s }
+    local s = live.left(first, done, total, at_s)
+    return s and (' · %s left'):format(duration(s)) or ''
+  end
+end
+
 -- As many lines as it says, each of which is one of the terminal's: what is drawn again begins so
 -- many lines above.
-local function screen(st, sweep, opt, size, depth)
+local function screen(st, sweep, opt, size, depth, left)
   local live, cut = require 'ridge.sweep.live', require('ridge.show.columns').cut
   local head, counts = live.summary(st, sweep)
-  local lines = { cut(head, size.columns) }
+  local lines = { cut(head .. left(), size.columns) }
   local failed = live.failures(st, sweep, 3)
   local map = live.map(st, sweep, { columns = size.columns, depth = depth,
     lines = math.max(4, math.floor((size.lines - #failed - 6) / 2)), x = set(opt.x), y = set(opt.y),
@@ -53,10 +66,10 @@ end
 
 local function in_terminal(st, sweep, opt, depth)
   local progress, sleep = require 'ridge.sweep.progress', require('ridge.store.clock').sleep
-  local height = 0
+  local height, left = 0, eta(st, sweep)
   while true do
     local size = progress.size(1)
-    local lines, counts = screen(st, sweep, opt, size, depth)
+    local lines, counts = screen(st, sweep, opt, size, depth, left)
     io.stdout:write(height > 0 and ('\27[%dA'):format(height) or '', '\27[J',
       table.concat(lines, '\n'), '\n')
     io.stdout:flush()
@@ -69,11 +82,12 @@ end
 
 local function in_lines(st, sweep, opt)
   local sleep, live = require('ridge.store.clock').sleep, require 'ridge.sweep.live'
-  local before
+  local before, left = nil, eta(st, sweep)
   while true do
     local text, counts = live.summary(st, sweep)
+    local rest = left()
     if text ~= before then
-      plain.print(text, '\n')
+      plain.print(text, rest, '\n')
       io.stdout:flush()
       before = text
     end

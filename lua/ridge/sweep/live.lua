@@ -63,6 +63,27 @@ function M.summary(st, sweep)
     #grades > 0 and '   grades ' .. table.concat(grades, ', ') or ''), all
 end
 
+--- How much of a sweep is done: passes of its points, of those that all of them have.
+---@param st table store
+---@param sweep table id
+---@return number done
+---@return number total
+function M.done(st, sweep)
+  local work = queue.work(st, sweep.id, M.passes(st, sweep.id), nil, true)
+  return work.done, work.total
+end
+
+--- How long it will take yet, by what was done since somebody began to look.
+---@param first table done, at_s: of the first look
+---@param done number
+---@param total number
+---@param at_s number now
+---@return number|nil s nil where nothing was done since, or nothing is left that has an end
+function M.left(first, done, total, at_s)
+  if done <= first.done or done >= total then return nil end
+  return (total - done) * (at_s - first.at_s) / (done - first.done)
+end
+
 --- The map as it is now; no lines where there is nothing to draw.
 ---@param st table
 ---@param sweep table

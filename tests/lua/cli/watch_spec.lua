@@ -49,6 +49,39 @@ describe('ridge watch', function()
     assert.matches('a sweep is missing', text)
   end)
 
+  it('says how long a sweep takes yet, at the rate since one began to look', function()
+    local live = require 'ridge.sweep.live'
+    local first = { done = 2, at_s = 10 }
+    assert.equal(12, live.left(first, 5, 11, 16))
+    assert.is_nil(live.left(first, 2, 11, 16)) -- nothing was done
+    assert.is_nil(live.left(first, 1, 11, 16)) -- some came back
+    assert.is_nil(live.left(first, 11, 11, 16)) -- more passes than planned have no end
+    -- as typed, of a sweep that goes on: 3, 4, 4 and 6 of 6 passes, a look each ten seconds
+    local clock, plain, store = require 'ridge.store.clock', require 'ridge.plain',
+      require 'ridge.store'
+    local st = store.open(db, 'read')
+    local n, total = live.done(st, require('ridge.store.query').sweep(st, 'field'))
+    st:close()
+    assert.equal(n, total)
+    local was, host = { live.summary, live.done, clock.seconds, clock.sleep, plain.print },
+      package.loaded['ridge.host']
+    package.loaded['ridge.host'] = { is_terminal = function() return false end }
+    local looks, at, said, now = { 3, 4, 4, 6 }, 1, {}, 0
+    live.summary = function()
+      return looks[at] .. ' of 6', { pending = looks[at] < 6 and 1 or 0 }
+    end
+    live.done = function() return looks[at], 6 end
+    clock.seconds = function() return now end
+    clock.sleep = function() at, now = at + 1, now + 10 end
+    plain.print = function(...) said[#said + 1] = table.concat { ... } end
+    local ok, status = pcall(require('ridge.cli.watch').main, { 'field', '--db', db })
+    live.summary, live.done, clock.seconds, clock.sleep, plain.print = unpack(was)
+    package.loaded['ridge.host'] = host
+    assert(ok, status)
+    assert.equal(0, status)
+    assert.same({ '3 of 6\n', '4 of 6 · 20 s left\n', '6 of 6\n' }, said)
+  end)
+
   it('shows the map in a terminal, and so does a run', function()
     local home = program.folder()
     local function typed(words)
