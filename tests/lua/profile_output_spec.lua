@@ -120,6 +120,9 @@ describe('a trace', function()
     end
     assert.is_true(#by.C > 3)
     assert.equal('memory of cpu', by.C[1].name)
+    for i = 2, #by.C do -- where it has changed, of one device
+      assert.not_equal(by.C[i - 1].args.bytes, by.C[i].args.bytes)
+    end
     -- each arrow has two ends, on slices of their own
     assert.equal(#by.s, #by.f)
     local pairs_of, ends = {}, {}

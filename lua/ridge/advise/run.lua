@@ -139,7 +139,8 @@ function Run:latency()
   return c and math.min(c.a_ns, c.b_ns)
 end
 
---- Bytes that are free where the net is; nil where nobody says.
+--- Bytes that there may be more of where the net is, what is cached among them; nil where nobody
+--- says. A limit is one of live bytes: what is cached does not raise it.
 ---@return number|nil
 function Run:room()
   local s = memory.system()
@@ -147,8 +148,9 @@ function Run:room()
   local free = on_gpu and s.gpu_free_mb and s.gpu_free_mb * 2 ^ 20
     or not on_gpu and s.system_available_gb and s.system_available_gb * 2 ^ 30 or nil
   local stats = memory.stats(self.s.device)
+  free = free and free + stats.cached
   if stats.limit > 0 then free = math.min(free or math.huge, stats.limit - stats.live) end
-  return free and free + stats.cached
+  return free
 end
 
 --- The analysis of the net, not timed.

@@ -59,6 +59,28 @@ describe('a finding of memory', function()
       'nobody says how much memory is free')
   end)
 
+  it('counts what is cached as free, but for a limit, which is one of live bytes', function()
+    local memory = require 'ridge.memory'
+    local stats, system, told = memory.stats, memory.system, nil
+    memory.stats = function() return told end
+    memory.system = function() return { system_available_gb = 3, gpu_free_mb = 5 } end
+    local function room(cached, limit, device)
+      told = { live = 100 * MB, cached = cached * MB, limit = limit * MB }
+      return require('ridge.advise.run').new({ device = device or 'cpu' }, nil, {}):room() / MB
+    end
+    local ok, err = pcall(function()
+      assert.equal(3 * 1024, room(0, 0))
+      assert.equal(3 * 1024 + 50, room(50, 0))
+      assert.equal(5 + 50, room(50, 0, 'cuda:0'))
+      assert.equal(400, room(50, 500))
+      assert.equal(3 * 1024 + 50, room(50, 9000))
+      memory.system = function() return {} end
+      assert.equal(400, room(50, 500)) -- nobody says, but for the limit
+    end)
+    memory.stats, memory.system = stats, system
+    assert(ok, err)
+  end)
+
   it('of parts of batches is on both sides of 60 %', function()
     check('memory', 'splitting', needs(0.61), 'applies', 'another batch may not fit')
     check('memory', 'splitting', needs(0.6), 'no', 'every batch of this size fits')

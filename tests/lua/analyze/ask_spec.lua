@@ -225,6 +225,11 @@ describe('what if', function()
     same(lines[4], lines[3], 0.05)
     assert.is_true(lines[4].saved_bytes < lines[2].saved_bytes / 3)
     assert.equal(a.flops - 2 * 4 * 6 * 8 * 3, lines[4].backward_flops - lines[2].backward_flops)
+    -- inputs of blocks are of the net's type, and as much smaller as it
+    local narrow = pairs_of(a:what_if { recompute = true, dtype = 'bf16', measure = true,
+      rounds = 2 })
+    assert.equal(lines[3].saved_bytes / 2, narrow[3].saved_bytes)
+    assert.equal(narrow[4].saved_bytes, narrow[3].saved_bytes)
     assert.is_nil(net[1].recomputes) -- it is switched back
     assert.equal(a.saved_bytes, net:analyze(ridge.randn(4, 6, 8), COUNTED).saved_bytes)
   end)

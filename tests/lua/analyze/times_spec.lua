@@ -134,3 +134,38 @@ describe('rounds of an analysis', function()
     assert.same({ 0, 0 }, rows.outside) -- more than all of it
   end)
 end)
+
+describe('events of an analysis', function()
+  -- A reader of events that are told: kind, name, module, begin, end.
+  local function reader_of(list)
+    local self, i = {}, 0
+    function self.facts() return { dropped = 0 } end
+    function self.close() self.closed = true end
+    function self.each()
+      return function()
+        i = i + 1
+        local e = list[i]
+        return e and { kind = e[1], name = e[2], module = e[3], begin_ns = e[4], end_ns = e[5],
+          shapes = '', flops = 0, bytes = 0 }
+      end
+    end
+    return self
+  end
+
+  it('in the backward pass have the time of the tape before them', function()
+    local rows = { a = { name = 'a' }, b = { name = 'b' } }
+    local layers = { by_path = {}, parts = {}, at = function(_, path) return rows[path] end }
+    local reader = reader_of { { 'op', 'linear', 'a', 10, 20 }, { 'op', 'relu', 'b', 30, 45 },
+      { 'range', 'backward', nil, 100, 200 }, { 'op', 'act_back', 'b', 120, 130 },
+      { 'op', 'add', nil, 135, 140 }, { 'op', 'matmul', 'a', 150, 160 } }
+    local found = watch.read({ reader = reader, at = { [0] = 0, 50, 60, 300 } }, layers)
+    assert.is_true(reader.closed)
+    local function ns(row, phase) return found.rows[row][phase].ns end
+    assert.same({ 10, 15 }, { ns(rows.a, 'forward'), ns(rows.b, 'forward') })
+    -- b: 20 ns until it, and its own; a: 10 ns since the addition, which is nobody's
+    assert.same({ 20 + 10, 10 + 10 }, { ns(rows.b, 'backward'), ns(rows.a, 'backward') })
+    -- what is left of the range, the addition, and what no event covers
+    assert.same({ 25, 10, 100 - 50 + 140 }, { ns(found.outside, 'forward'),
+      ns(found.outside, 'loss'), ns(found.outside, 'backward') })
+  end)
+end)
