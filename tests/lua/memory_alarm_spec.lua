@@ -133,6 +133,33 @@ describe('an alarm of memory', function()
     assert.same({}, said_high)
   end)
 
+  it('that could not help rings again when a twentieth more is there than it left', function()
+    local percent, at = system.percent, 0
+    local alarm = set(nil, { system_percent = 50 })
+    -- before it acts and behind it: 60 and 52, 54.7 and 54; else a look that rings nothing
+    local levels = { 60, 52, 54, 54.5, 54.7, 54, 56.6, 50, 49, 50.1, 50.1 }
+    local function look(from)
+      at = from - 1
+      return alarm:check() ~= nil
+    end
+    system.percent = function()
+      at = at + 1
+      return levels[at]
+    end
+    local ok, err = pcall(function()
+      assert.is_true(look(1))
+      assert.is_false(look(3))
+      assert.is_false(look(4))
+      assert.is_true(look(5)) -- 1.05 * 52 is 54.6
+      assert.is_false(look(7)) -- 1.05 * 54 is 56.7
+      assert.is_false(look(9)) -- below the mark: from here on as at first
+      assert.is_true(look(10))
+    end)
+    system.percent = percent
+    assert(ok, err)
+    assert.equal(3, alarm.rang)
+  end)
+
   it('at the percentage is refused where /proc cannot be read, and silent when that begins',
     function()
       local alarm = set(nil, { system_percent = 1e-3 })

@@ -281,6 +281,10 @@ describe('a curve of memory', function()
     assert.same({ 1000, 1000, 800 }, { t.peak, t.before, t.live })
     assert.is_nil(t.peak_s)
     assert.same({ { line = '(there before)', bytes = 1000, blocks = 0 } }, t.at_peak)
+    -- who is alive at the peak is not who was there once
+    t = timeline { { 'alloc', 'cpu', 100, 100, 1, 'a' }, { 'free', 'cpu', 100, 0, 1 },
+      { 'alloc', 'cpu', 200, 200, 2, 'b' } }
+    assert.same({ { line = 'b', bytes = 200, blocks = 1 } }, t.at_peak)
     t = timeline({}, 3)
     assert.same({ 'cpu', 0, 0, 0, {} }, { t.device, t.peak, t.live, t.before, t.at_peak })
     assert.equal('cpu: at most 0 B live, 0 B before, 0 B behind; 0 blocks taken, 0 given back; 3 '

@@ -67,6 +67,17 @@ local function at(root, ...)
   return node
 end
 
+describe('samples', function()
+  it('have shares of lines and of states', function()
+    local lines, states, n = require('ridge.profile.samples').shares(taken {
+      { 1, 'I a.lua:1\tf;' }, { 2, 'N a.lua:2\tg;a.lua:1\tf;' }, { 3, 'N a.lua:2\tg;a.lua:1\tf;' },
+      { 4, 'G a.lua:2\tg;a.lua:3\th;' } })
+    assert.same({ { line = 'a.lua:2', share = 0.75 }, { line = 'a.lua:1', share = 0.25 } }, lines)
+    assert.same({ interpreted = 0.25, compiled = 0.5, collector = 0.25 }, states)
+    assert.equal(4, n)
+  end)
+end)
+
 describe('samples in the tree', function()
   local function copy()
     return events { { 'range', 'forward', 100, 500 }, { 'op', 'matmul', 200, 300, parent = 0 },
