@@ -93,7 +93,8 @@ local function head(found, goal, name, more)
       :format(name) or ('all %d points of %s are of grade D, disturbed: none of them is decided\n')
       :format(n, name)
   elseif n == 1 then
-    return ('%s %s: one point of %d is the best\n'):format(way, goal.text, all)
+    return (all == 1 and '%s %s: there is one point\n' or '%s %s: one point of %d is the best\n')
+      :format(way, goal.text, all)
   end
   return ('%s %s: %d of %d points cannot be told apart, %s\n'):format(way, goal.text, n, all,
     coarse(found, more))
@@ -104,7 +105,7 @@ local function say(opt, text)
   if opt.as == 'table' then plain.print(text) else plain.note(text) end
 end
 
-local function notes(found, effects, more, opt)
+local function notes(found, shown, effects, more, opt)
   local function note(text, ...) say(opt, text:format(...) .. '\n') end
   if #found.set > opt.n then
     note('%d more of the set: -n %d shows all', #found.set - opt.n, #found.set)
@@ -119,11 +120,22 @@ local function notes(found, effects, more, opt)
   local parts = {}
   for i, effect in ipairs(effects) do
     if i > 3 then break end
-    parts[i] = ('%s x%.3g (best %s)'):format(effect.name, effect.reach,
+    parts[i] = ('%s %s%.3g (best %s)'):format(effect.name, effect.is_difference and 'by ' or 'x',
+      effect.reach,
       type(effect.best) == 'number' and ('%.6g'):format(effect.best) or tostring(effect.best))
   end
   if #parts > 0 then
     note('what matters, between medians over all others: %s', table.concat(parts, ', '))
+  end
+  local above = 0
+  for i = 1, shown do
+    local _, share = more.limit(found.set[i].row)
+    if share and share > 1 then above = above + 1 end
+  end
+  if above > 0 then
+    note('%s above 100 %% of a roof: its ceilings were measured while others used the machine, or '
+      .. 'operations are counted wrongly (ridge calibrate measures them again)',
+      plain.count(above, 'point'))
   end
   if more.has_no_roofs then note 'no roofs: the machine was not calibrated (ridge calibrate)' end
 end
@@ -150,7 +162,8 @@ local function settle(seconds, name, argv, path, goal, found, params)
   local origins = require 'ridge.cli.origin'
   local origin = origins.of_sweep(name, argv, path)
   local sw = require('ridge.cli.remote').sweep_of(origin)
-  local same, differs = origins.agrees(sw, origin)
+  -- points are those that are stored: values that -P gave are no other recipe
+  local same, differs = origins.agrees(sw, origin, true)
   if not same then return nil, differs end
   local clock = require 'ridge.measure.native'
   local now = clock.services().now
@@ -195,12 +208,16 @@ function M.main(argv)
       goal.is_phase = goal.measured ~= nil and directions[goal.measured .. '_p95'] ~= nil
       if condition then rows = best.where(rows, condition, what) end
       found, effects = best.set(rows, goal), best.effects(rows, goal, params)
-      local machine = require('ridge.sweep.where').machine(st, sweep)
+      local where = require 'ridge.sweep.where'
+      local machine, of, limits = where.machine(st, sweep), where.machines(st), {}
+      -- settling changes the order: any point of the set may be shown
+      for i = 1, goal.is_phase and (seconds and #found.set or math.min(opt.n, #found.set)) or 0 do
+        local row = found.set[i].row
+        limits[row] = { best.limit(row, goal.measured, of(row.trial)) }
+      end
       more = { is_time = is_time(goal, directions), where = condition and opt.where,
         has_no_roofs = goal.is_phase and next(machine.ceilings) == nil,
-        limit = function(row)
-          if goal.is_phase then return best.limit(row, goal.measured, machine) end
-        end }
+        limit = function(row) return unpack(limits[row] or {}, 1, 2) end }
     end)
     local stopped
     if seconds then
@@ -215,7 +232,7 @@ function M.main(argv)
     end
     say(opt, head(found, goal, name, more))
     stored.show(lines_of(found, goal, params, more, opt.n), opt)
-    notes(found, effects, more, opt)
+    notes(found, math.min(opt.n, #found.set), effects, more, opt)
     if not seconds or found.disturbed then next_step(found, goal, name, opt) end
     if stopped then error(stopped, 0) end -- Ctrl-C has its status
   end)

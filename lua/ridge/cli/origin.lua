@@ -44,14 +44,20 @@ end
 --- Is a recipe's sweep the stored one? A stored sweep is the recipe with the arguments it had.
 ---@param sw table      that the recipe declares now
 ---@param origin table  of M.of
+---@param any_space boolean|nil its values may be others
 ---@return boolean|nil same
 ---@return string|nil reason
-function M.agrees(sw, origin)
+function M.agrees(sw, origin, any_space)
   if not origin.source then return true end
-  local args_now = canonical.encode(sw.spec.args or {})
-  if sw.plan.text == origin.space and args_now == origin.args then return true end
-  return nil, ('the stored sweep was made with other arguments (%s, now %s); give them after --')
-    :format(origin.args, args_now)
+  local args_now = canonical.encode(sw:arguments())
+  if args_now ~= origin.args then
+    return nil, ('the stored sweep was made with other arguments (%s, now %s); give them after --')
+      :format(origin.args, args_now)
+  elseif sw.plan.text ~= origin.space and not any_space then
+    return nil, 'the stored sweep has other values than its recipe, as from -P or --where of '
+      .. 'ridge sweep: name the file of the recipe in its place'
+  end
+  return true
 end
 
 --- An origin as the processes get it that make its candidates.

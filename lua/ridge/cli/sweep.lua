@@ -53,9 +53,16 @@ local function set(text) return text ~= '' and text or nil end
 -- What is changed of the recipe's sweep.
 local function changes(opt)
   local space = require('ridge.sweep.written').parameters(opt.param)
+  local typed = {}
+  local function say(...) for _, word in ipairs { ... } do typed[#typed + 1] = word end end
+  for _, text in ipairs(opt.param) do say('-P', text) end
+  if opt.where ~= '' then say('--where', opt.where) end
+  if opt.samples > 0 then say('--samples', ('%d'):format(opt.samples)) end
+  if opt.rigorous then say '--rigorous' elseif opt.quick then say '--quick' end
   return { space = next(space) and space or nil, where = set(opt.where),
     samples = opt.samples > 0 and opt.samples or nil,
-    level = opt.rigorous and 'rigorous' or opt.quick and 'quick' or nil }
+    level = opt.rigorous and 'rigorous' or opt.quick and 'quick' or nil,
+    typed = typed[1] and typed }
 end
 
 -- What is changed of how it runs: what was said and nothing else, or a default of the command line

@@ -44,14 +44,20 @@ local function direction(st, sweep, by)
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
-  local near = require('ridge.near').hint(by, names)
-  local text = 'nobody said which way %s is better%s'
+  local text
   if by == '' then
-    text = '--by NAME is missing'
-  elseif not require('ridge.store.query').has(st, sweep, by) then
-    text = 'the sweep ' .. sweep.name .. ' has no %s%s' -- letters, digits, dots and dashes
+    local list = require('ridge.sweep.best').measures(known)
+    text = ('--by NAME is missing; the sweep %s has %s'):format(sweep.name,
+      #list > 0 and table.concat(list, ', ') or 'no measured point yet')
+  elseif known[by] then
+    text = ("nobody said which way %s is better; ridge best %s --for 'max %s' does"):format(by,
+      sweep.name, by)
+  else
+    local is_there = require('ridge.store.query').has(st, sweep, by) -- a text, a number of a trial
+    text = (is_there and ('nobody said which way %s is better'):format(by)
+      or ('the sweep %s has no %s'):format(sweep.name, by)) .. require('ridge.near').hint(by, names)
   end
-  require('ridge.blame').raise(text:format(by, near), 'EARG')
+  require('ridge.blame').raise(text, 'EARG')
 end
 
 -- The points that have a say, best first; where there are none, all of them.  What has no value has

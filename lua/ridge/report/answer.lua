@@ -25,12 +25,19 @@ local function usual(directions)
   return nil
 end
 
--- What is said where no point has a result: those that failed are not only not measured yet.
-local WAITS = { pending = true, running = true, ok = true, pruned = true, cancelled = true }
+-- What is said where no point has a result: those that failed are not only not measured yet, and
+-- what cannot exist has not failed.
+local WAITS = { pending = true, running = true, ok = true, pruned = true, cancelled = true,
+  infeasible = true }
 local function without_results(rows)
-  local failed = 0
+  local failed, void = 0, 0
   for _, row in ipairs(rows) do
     if not WAITS[row.state] then failed = failed + 1 end
+    if row.state == 'infeasible' then void = void + 1 end
+  end
+  if void > 0 and void + failed == #rows then
+    return ('Nothing is measured: %d of %s cannot exist%s. Why stands under Failures.'):format(void,
+      plain.count(#rows, 'point'), failed > 0 and (', %d failed'):format(failed) or '')
   end
   if failed == 0 then return 'Nothing of this sweep is measured yet.' end
   if failed < #rows then
@@ -38,6 +45,16 @@ local function without_results(rows)
   end
   return ('%s failed: nothing is measured. Why stands under Failures.'):format(
     #rows == 1 and 'The only point' or ('All %d points'):format(#rows))
+end
+
+-- Where nothing says which way is better: nothing is measured, or nobody said.
+local function without_goal(rows, directions)
+  local names = {}
+  for name in pairs(directions) do names[#names + 1] = name end
+  if #names == 0 then return without_results(rows) end
+  table.sort(names)
+  return ('Which point is best is not known: nobody said which way %s is better.'):format(
+    #names == 1 and names[1] or 'any of ' .. table.concat(names, ', '))
 end
 
 --- The answer of a stored sweep.
@@ -50,7 +67,7 @@ end
 function M.of(st, sweep, rows, wanted)
   local directions, given = results.directions(st, sweep.id), wanted
   wanted = given or usual(directions)
-  if not wanted then return { sentences = { without_results(rows) } } end
+  if not wanted then return { sentences = { without_goal(rows, directions) } } end
   local known, goal = pcall(best.goal, wanted, directions, rows, 'the sweep ' .. sweep.name)
   if not known then
     if given then error(goal, 0) end -- what nobody asked for is no error
@@ -71,35 +88,47 @@ function M.of(st, sweep, rows, wanted)
   end
   local first = found.set[1]
   if found.disturbed then
-    say('All %s with %s are of grade D: others used the machine, or it was not steady.',
-      plain.count(n, 'point'), goal.text)
-    say('None of them is called the best; they lie between %s and %s.', show(first.v),
-      show(found.set[n].v))
-    say('On a quiet machine "ridge retry %s --grade D" measures them again.', sweep.name)
+    if n == 1 then
+      say('The only point with %s is of grade D: others used the machine, or it was not steady.',
+        goal.text)
+      say('It is not called the best; it was measured as %s.', show(first.v))
+    else
+      say('All %d points with %s are of grade D: others used the machine, or it was not steady.',
+        n, goal.text)
+      say('None of them is called the best; they lie between %s and %s.', show(first.v),
+        show(found.set[n].v))
+    end
+    say('On a quiet machine "ridge retry %s --grade D" and the sweep again measure %s.', sweep.name,
+      n == 1 and 'it' or 'them')
     return said
   end
   local label = {}
   for _, name in ipairs(params) do label[name] = first.row[name] end
   local others = n > 1 and ('; %d other of %d points cannot be told from it'):format(n - 1,
     n + found.behind)
-    or found.behind > 0 and ('; each of %d others is told apart from it'):format(found.behind) or ''
+    or found.behind == 1 and '; the other one is told apart from it'
+    or found.behind > 0 and ('; each of %d others is told apart from it'):format(found.behind)
+    or ''
   say('The %s %s is %s, at %s%s.', way, goal.text,
     first.lo and ('%s (%s to %s)'):format(show(first.v), show(first.lo), show(first.hi))
     or show(first.v), space.label(label), others)
   local limit, share
   if goal.measured and directions[goal.measured .. '_p95'] then
-    limit, share = best.limit(first.row, goal.measured, where.machine(st, sweep))
+    limit, share = best.limit(first.row, goal.measured, where.machines(st)(first.row.trial))
   end
-  if limit then
+  if limit and share > 1 then
+    say('Its limit is not known: it takes %.0f %% of the time that the ceilings allow, so they were '
+      .. 'measured while others used the machine, or operations are counted wrongly.', 100 / share)
+  elseif limit then
     say('It is limited by %s and reaches %.0f %% of that roof.', limit, 100 * share)
   else
     say 'What limits it is not known: no cost or no ceilings are stored.'
   end
   local effect = best.effects(rows, goal, params)[1]
   if effect then
-    say('%s matters most: its values differ by a factor of %.3g, and %s is the best of them.',
-      effect.name, effect.reach, type(effect.best) == 'number' and ('%.6g'):format(effect.best)
-      or tostring(effect.best))
+    say('%s matters most: its values differ by %s%.3g, and %s is the best of them.', effect.name,
+      effect.is_difference and '' or 'a factor of ', effect.reach,
+      type(effect.best) == 'number' and ('%.6g'):format(effect.best) or tostring(effect.best))
   end
   return said
 end

@@ -33,7 +33,7 @@ local cut, shell = html.cut, html.shell
 
 -- -- Pictures -------------------------------------------------------------------------------------
 
--- One figure, light and dark; nil where this sweep has nothing for it.
+-- One figure, light and dark; nil and why where this sweep has nothing for it.
 local function drawn(kind, st, sweep)
   local ok, light, dark, figure = pcall(function()
     local made = picture.figure(kind, st, sweep)
@@ -41,11 +41,12 @@ local function drawn(kind, st, sweep)
   end)
   if ok then return light, dark, figure end
   if type(light) == 'table' and light.code == 'EINTR' then error(light, 0) end
-  return nil
+  return nil, type(light) == 'table' and light.message or tostring(light)
 end
 
+-- Those that there are; the kinds that are too large, bytes, and where none is drawn, why.
 local function pictures(st, sweep, rows)
-  local parts, left, bytes = {}, {}, 0
+  local parts, left, bytes, reason = {}, {}, 0, nil
   local measured = false
   for _, row in ipairs(rows) do measured = measured or row.state == 'ok' end
   for _, kind in ipairs(measured and KINDS or {}) do
@@ -63,9 +64,11 @@ local function pictures(st, sweep, rows)
           html.data('image/png', light), html.escape(headline), figure:width(), figure:height(),
           html.escape(('%s: %s'):format(kind, headline)))
       end
+    elseif dark:find('must be finite', 1, true) then -- not that there is nothing of its kind
+      reason = dark:gsub('^plot%.%w+: ', '')
     end
   end
-  return parts, left, bytes
+  return parts, left, bytes, #parts == 0 and #left == 0 and reason or nil
 end
 
 -- -- Points ---------------------------------------------------------------------------------------
@@ -230,8 +233,9 @@ local WHERE = [[/* where points ran */ SELECT m.cpu, m.cores, m.threads, m.ram, 
   JOIN main.build b ON b.id = e.build_id JOIN main.device d ON d.id = e.device_id
   WHERE t.sweep_id = ? GROUP BY e.id ORDER BY n DESC LIMIT 10]]
 
-local WHAT = [[/* what was run */ SELECT s.args, s.space, s.seed, s.strategy, r.name, r.source,
-    p.json AS protocol, p.version FROM main.sweep s JOIN main.recipe r ON r.id = s.recipe_id
+local WHAT = [[/* what was run */ SELECT s.args, s.space, s.seed, s.strategy, s.rules, r.name,
+    r.source, p.json AS protocol, p.version
+  FROM main.sweep s JOIN main.recipe r ON r.id = s.recipe_id
   JOIN main.protocol p ON p.id = s.protocol_id WHERE s.id = ?]]
 
 local function day(us) return us and os.date('!%Y-%m-%d %H:%M UTC', us / 1e6) or nil end
@@ -263,13 +267,22 @@ local function again(sweep, what, ran)
   end
   local args, words = canonical.decode(what.args), {}
   for name, v in pairs(type(args) == 'table' and args or {}) do
-    if type(v) ~= 'table' then
-      words[#words + 1] = ('--%s %s'):format(tostring(name):gsub('_', '-'), shell(v))
+    local option = shell((tostring(name):gsub('_', '-')))
+    if type(v) == 'boolean' then
+      words[#words + 1] = (v and '--' or '--no-') .. option
+    elseif type(v) ~= 'table' then
+      words[#words + 1] = ('--%s %s'):format(option, shell(v))
     end
   end
   table.sort(words)
-  lines[#lines + 1] = ('ridge sweep %s%s'):format(shell(what.name or 'recipe.lua'),
-    #words > 0 and ' -- ' .. table.concat(words, ' ') or '')
+  -- what was typed of the space: the recipe alone would run another one
+  local typed, rules = {}, canonical.decode(what.rules)
+  for _, each in ipairs(type(rules) == 'table' and type(rules.typed) == 'table' and rules.typed
+      or {}) do
+    typed[#typed + 1] = ' ' .. shell(each)
+  end
+  lines[#lines + 1] = ('ridge sweep %s%s%s'):format(shell(what.name or 'recipe.lua'),
+    table.concat(typed), #words > 0 and ' -- ' .. table.concat(words, ' ') or '')
   lines[#lines + 1] = ('ridge report %s -o %s.html'):format(shell(sweep.name),
     (sweep.name:gsub('[^%w_.-]', '_')))
   return lines
@@ -291,7 +304,8 @@ function M.page(st, name, opt)
   local what = st.db:row(WHAT, sweep.id)
   local left = {}
   local where, ran = machine(st, sweep)
-  local drawings, undrawn, bytes = pictures(st, sweep, rows)
+  local drawings, undrawn, bytes, reason = pictures(st, sweep, rows)
+  if reason then left[1] = 'pictures: ' .. cut(plain.line(reason), SENTENCE) end
   for _, kind in ipairs(undrawn) do
     left[#left + 1] = ('the picture %s: ridge plot %s %s'):format(kind, kind, shell(sweep.name))
   end

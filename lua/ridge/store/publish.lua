@@ -146,7 +146,7 @@ local WHO = [[
     uuid = randomblob(16);
   UPDATE attempt SET trace = NULL, printed = NULL, uuid = randomblob(16);
   UPDATE trial SET uuid = randomblob(16);
-  UPDATE sweep SET uuid = randomblob(16);
+  UPDATE sweep SET uuid = randomblob(16), rules = json_remove(rules, '$.typed');
   DELETE FROM meta WHERE key <> 'created_by';
 ]]
 

@@ -121,13 +121,13 @@ end
 --- How each name of a sweep's rows is to be read.
 ---@param st table
 ---@param sweep_id integer
----@return table better metric name to -1 (less is better), 1 or 0
+---@return table better metric name to -1 (less is better), 1 or 0 (nobody said)
 function M.directions(st, sweep_id)
   local out = {}
-  for _, row in ipairs(st.db:look([[/* directions */ SELECT DISTINCT m.name, m.better
+  for _, row in ipairs(st.db:look([[/* directions */ SELECT m.name, max(m.better) AS better
       FROM main.metric m JOIN main.trial t ON t.best_attempt = m.attempt_id
-      WHERE t.sweep_id = ? AND m.better IS NOT NULL]], sweep_id)) do
-    out[row.name] = row.better
+      WHERE t.sweep_id = ? GROUP BY m.name]], sweep_id)) do
+    out[row.name] = row.better or 0
   end
   for _, row in ipairs(st.db:look([[/* phases */ SELECT DISTINCT g.phase FROM main.timing g
       JOIN main.trial t ON t.best_attempt = g.attempt_id WHERE t.sweep_id = ?]], sweep_id)) do

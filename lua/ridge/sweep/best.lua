@@ -35,8 +35,10 @@ local function sorted(set)
   return names
 end
 
--- Columns that one may look for: timed phases and metrics, without their ends and quantiles.
-local function measures_of(directions)
+--- Columns that one may look for: timed phases and metrics, without their ends and quantiles.
+---@param directions table  of ridge.store.results
+---@return string[] names
+function M.measures(directions)
   local list = {}
   for _, name in ipairs(sorted(directions)) do
     local phase = name:match '^(.*)_[%w]+$'
@@ -49,7 +51,7 @@ local function measures_of(directions)
 end
 
 local function wanted(text, directions, what)
-  local list = measures_of(directions)
+  local list = M.measures(directions)
   if #list == 0 then blame.raise(('%s has no measured point yet'):format(what), 'EARG') end
   blame.raise(('%s; %s has %s'):format(text, what, table.concat(list, ', ')), 'EARG')
 end
@@ -66,14 +68,20 @@ function M.goal(text, directions, rows, what)
   local better = sign == 'max' and 1 or sign == 'min' and -1 or nil
   local body = better and rest or text
   if body:match '^%s*$' then
-    local list = measures_of(directions)
+    local list, said = M.measures(directions), {}
+    for _, each in ipairs(list) do
+      if directions[each] ~= 0 then said[#said + 1] = each end
+    end
+    list = #said > 0 and said or list -- one of them has a way that is better: that is meant
     if #list ~= 1 then wanted("--for 'max NAME' or 'min NAME' is missing", directions, what) end
     body = list[1]
   end
   local tree, known = expression.parse(body), columns_of(rows)
   local name = body:match '^%s*([%a_][%w_.]*)%s*$'
   name = name and name:gsub('%.', '_')
-  if name and not known[name] then
+  if name and directions[name] and not known[name] then
+    blame.raise(('no point of %s has a %s that is a number'):format(what, name), 'EARG')
+  elseif name and not known[name] then
     wanted(('there is no %s%s'):format(name, near.hint(name, sorted(known))), directions, what)
   end
   expression.check(tree, known, what)
@@ -242,20 +250,25 @@ end
 ---@param rows table
 ---@param goal table
 ---@param params string[]
----@return table[] effects  name, reach (largest over smallest median), best (the value of the
----  parameter with the best median); largest reach first
+---@return table[] effects  name, reach (largest over smallest median; largest less smallest where
+---  a median is not above 0: is_difference), best (the value of the parameter with the best
+---  median); largest reach first, without those of which every value has the same median
 function M.effects(rows, goal, params)
   local valued, out = {}, {}
   for _, row in ipairs(rows) do
     local each = row.state == 'ok' and candidate(goal, row)
     if each then valued[#valued + 1] = setmetatable({ value = each.v }, { __index = row }) end
   end
-  for i, effect in ipairs(require('ridge.plot.effects').effects(valued, params, 'value')) do
+  local effects, is_difference = require('ridge.plot.effects').effects(valued, params, 'value')
+  for _, effect in ipairs(effects) do
     local best = effect.levels[1]
     for _, level in ipairs(effect.levels) do
       if (level.median - best.median) * goal.better > 0 then best = level end
     end
-    out[i] = { name = effect.name, reach = effect.reach, best = best.value }
+    if effect.most > effect.least then
+      out[#out + 1] = { name = effect.name, reach = effect.reach, is_difference = is_difference,
+        best = best.value }
+    end
   end
   return out
 end

@@ -182,12 +182,14 @@ local function origin()
   return { name = argv[0], argv = words, override = override.given }
 end
 
--- What the recipe was called with; the device is part of it, so that what was measured on one is
--- never taken for what another would have shown.
-local function args_of(spec)
+--- What the recipe was called with; the device is part of it, so that what was measured on one is
+--- never taken for what another would have shown.
+---@return table args  as the store keeps them
+function Sweep:arguments()
   local args = {}
-  for key, value in pairs(spec.args or {}) do args[key] = value end
-  if spec.device and spec.device ~= 'cpu' then args.device = spec.device end
+  for key, value in pairs(self.spec.args or {}) do args[key] = value end
+  local device = self.spec.device
+  if device and device ~= 'cpu' then args.device = device end
   return args
 end
 
@@ -196,10 +198,11 @@ local function wanted_of(sw, protocol)
   local spec = sw.spec
   local name, text = recipe_of(sw)
   return { name = sw.name, recipe_name = name, recipe = text,
-    args = canonical.encode(args_of(spec)), space = sw.plan.text,
+    args = canonical.encode(sw:arguments()), space = sw.plan.text,
     protocol = canonical.encode(protocol), seed = spec.seed, n_rejected = sw.plan.n_rejected,
     strategy = spec.samples and 'random' or 'grid',
-    rules = canonical.encode { tries = spec.tries, monotone = spec.monotone },
+    rules = canonical.encode { tries = spec.tries, monotone = spec.monotone,
+      typed = override.given and override.given.typed },
     trials = sw.plan.trials }
 end
 
@@ -370,11 +373,11 @@ function Sweep:best(name, n)
   name = name:gsub('%.', '_')
   return read(self, nil, 'sw:best', function(st, sweep)
     local direction = results.directions(st, sweep.id)
-    if not direction[name] then
+    if (direction[name] or 0) == 0 then
       local known = {}
       for key in pairs(direction) do known[#known + 1] = key end
       table.sort(known)
-      local near = blame.near(name, known)
+      local near = not direction[name] and blame.near(name, known)
       blame.raise(('sw:best: nobody said which way %s is better%s'):format(name,
         near and (" (did you mean '%s'?)"):format(near)
         or "; m:metric takes better = 'lower' or 'higher'"), 'EARG', 'sw:best')

@@ -8,7 +8,8 @@ local expression = require 'ridge.store.expression'
 
 local M = {}
 
---- space (name to values), where (text), samples, level; nil: nothing is changed.
+--- space (name to values), where (text), samples, level, typed (the same as words of a command
+--- line); nil: nothing is changed.
 M.given = nil
 
 --- Options of `sw:run` that stand above the recipe's own; nil: none.

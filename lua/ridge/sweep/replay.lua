@@ -65,7 +65,7 @@ end
 ---  'faster', 'slower': the intervals lie apart; 'open': it was disturbed, or one has no interval),
 ---  grade
 function M.run(trial, origin, sw, opt)
-  local args = canonical.encode(sw.spec.args or {})
+  local args = canonical.encode(sw:arguments())
   if args ~= trial.args then
     blame.raise(('the recipe was called with other arguments: %s then, %s now; give them after --')
       :format(trial.args, args), 'EARG')

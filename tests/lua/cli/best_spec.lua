@@ -109,6 +109,22 @@ to decide: ridge best sizes --for 'min fwd' --settle 5m
     end
   end)
 
+  it('is of a stored sweep with the same arguments, whatever -P made of its values', function()
+    local origins = require 'ridge.cli.origin'
+    local sw = setmetatable({ spec = { args = { n = 1 }, device = 'sim:0' },
+      plan = { text = '[1,2,3]' } }, getmetatable(require 'ridge.sweep'.sweep 's' {
+      space = { n = { 1 } }, measure = print }))
+    local stored = { source = '', args = '{"device":"sim:0","n":1}', space = '[1]' }
+    assert.is_true(origins.agrees(sw, stored, true))
+    local same, why = origins.agrees(sw, stored)
+    assert.is_nil(same)
+    assert.matches('has other values than its recipe, as from %-P', why)
+    stored.args = '{"n":1}'
+    same, why = origins.agrees(sw, stored, true)
+    assert.is_nil(same)
+    assert.matches('other arguments %({"n":1}, now {"device":"sim:0","n":1}%)', why)
+  end)
+
   it('is settled by pairs in fresh processes', function()
     local text, status = ridge("best sizes --for fwd --where 'n < 20' --settle 5s", '2>&1')
     assert.equal(0, status)

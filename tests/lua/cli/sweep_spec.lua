@@ -45,6 +45,11 @@ describe('ridge sweep', function()
     assert.equal(0, status, text)
     assert.equal('k,kind,value 1,a,1 2,a,8 8,a,512 ', values())
     assert.same({ '', 0 }, { sweep "-P k=1..8*2 -P kind=a --where 'k <> 4' -- --power 3" })
+    -- the page has the command that runs the same
+    ridge(('report powers -o %s/p.html'):format(folder))
+    local page = io.open(folder .. '/p.html'):read '*a'
+    assert.is_truthy(page:find('powers.lua -P &#39;k=1..8*2&#39; -P kind=a --where &#39;k &lt;&gt; '
+      .. '4&#39; -- --power 3\n', 1, true), page:match '<h2>Again</h2>.-</pre>')
   end)
 
   it('says what it would do, and does not', function()

@@ -113,6 +113,48 @@ describe('the page of a sweep', function()
       true)
   end)
 
+  it('of points that cannot exist does not say that they failed', function()
+    assert.matches('Nothing is measured: 3 of 3 points cannot exist.',
+      page(3, { state = 'infeasible' }), 1, true)
+  end)
+
+  it('of one disturbed point speaks of one', function()
+    local text = page(1, { grade = 'D' })
+    assert.matches('The only point with fwd is of grade D', text, 1, true)
+    assert.matches('it was measured as 101', text, 1, true)
+  end)
+
+  -- A page whose points have a metric in place of times.
+  local function of_metric(n, value, better, how)
+    points.make(path, n)
+    local text, left
+    store.with(path, 'write', function(st)
+      st.db:exec('DELETE FROM timing', 'no times')
+      st.db:exec(("INSERT INTO metric(attempt_id, name, value, better, how) SELECT id, 'score', "
+        .. '%s, %s, %s FROM attempt'):format(value, better, how or 'NULL'), 'a metric')
+    end)
+    store.with(path, 'read', function(st) text, left = report.page(st, 'points') end)
+    check(text)
+    return text, left
+  end
+
+  it('of a metric without a better way says that nobody said, and shows it', function()
+    local text = of_metric(3, 'id + 0.5', 'NULL')
+    assert.matches('nobody said which way score is better', text, 1, true)
+    assert.is_nil(text:find 'measured yet')
+    assert.matches('<td class="n">3.5</td>', text, 1, true)
+  end)
+
+  it('says by how much values below 0 differ, and why there is no picture of nan', function()
+    local text, left = of_metric(60, '-(id % 50) - 1', '1')
+    assert.same({}, left)
+    assert.matches('width matters most: its values differ by 49, and 16 is the best', text, 1, true)
+    os.remove(path)
+    text, left = of_metric(2, 'NULL', '-1', "'nan'")
+    assert.matches('score has no value that can be compared', text, 1, true)
+    assert.same({ 'pictures: row 1 has score = nan; a measured value must be finite' }, left)
+  end)
+
   it('of disturbed points says why, in words, and ranks none', function()
     local text = page(9, { grade = 'D', flags = 'FOREIGN' })
     assert.matches('All 9 points with fwd are of grade D', text, 1, true)
@@ -120,6 +162,59 @@ describe('the page of a sweep', function()
     assert.matches(html.escape(require('ridge.measure.flags').describe('FOREIGN').text), text, 1,
       true)
     assert.is_nil(text:find '%f[%w]FOREIGN%f[%W]')
+  end)
+
+  it('calls no roof a limit that is passed', function()
+    points.make(path, 3)
+    local text
+    store.with(path, 'write', function(st)
+      st.db:exec([[INSERT INTO metric(attempt_id, name, value, better) SELECT id, 'fwd_flops', 4e3,
+        0 FROM attempt;
+        INSERT INTO ceiling(device_id, name, threads, at, value, unit) VALUES(1, 'fma.f32', 2, 1,
+          1e10, 'flop/s')]], 'a roof of 400 ns')
+    end)
+    store.with(path, 'read', function(st) text = report.page(st, 'points') end)
+    assert.matches('it takes 25 % of the time that the ceilings allow', text, 1, true)
+    assert.is_nil(text:find('limited by', 1, true))
+  end)
+
+  it('holds a point against the roofs of the machine that measured it', function()
+    points.make(path, 3)
+    local text
+    store.with(path, 'write', function(st)
+      st.db:exec([[INSERT INTO metric(attempt_id, name, value, better) SELECT id, 'fwd_flops', 4e3,
+          0 FROM attempt;
+        INSERT INTO machine(id, fp, cpu) VALUES(2, x'02', 'the other one');
+        INSERT INTO device(id, machine_id, kind, uuid, name) VALUES(2, 2, 'cpu', 'cpu', 'cpu');
+        INSERT INTO env(id, fp, machine_id, build_id, device_id, vars) VALUES(2, x'02', 2, 1, 2,
+          '{"threads":2}');
+        UPDATE attempt SET env_id = 2 WHERE id = 1;
+        INSERT INTO ceiling(device_id, name, threads, at, value, unit) VALUES(1, 'fma.f32', 2, 1,
+          5e10, 'flop/s'), (2, 'fma.f32', 2, 1, 1e11, 'flop/s')]], 'another machine')
+    end)
+    store.with(path, 'read', function(st) text = report.page(st, 'points') end)
+    assert.matches('limited by arithmetic and reaches 40 % of that roof', text, 1, true)
+    local listed = folders.run(('./ridge best points --db %s'):format(path))
+    assert.matches('arithmetic  40 %', listed:match '\n(    1 [^\n]*)', 1, true)
+  end)
+
+  it('has the command that runs the space that was run', function()
+    points.make(path, 3)
+    local text
+    store.with(path, 'write', function(st)
+      st.db:exec([[UPDATE sweep SET rules = '{"typed":["-P","k=1..3","--where","k > 1"]}',
+        args = '{"flag":true,"cold":false,"size_of":3,"$(x)":1}']], 'what was typed')
+    end)
+    store.with(path, 'read', function(st) text = report.page(st, 'points') end)
+    check(text)
+    assert.matches(html.escape(" -P k=1..3 --where 'k > 1' -- --'$(x)' 1 --flag --no-cold "
+      .. '--size-of 3\n'), text, 1, true)
+    for _, rules in ipairs { '[]', '{"typed":3}', '{"typed":[[1]]}', '{"typed":{"a":1}}' } do
+      store.with(path, 'write', function(st)
+        st.db:run('UPDATE sweep SET rules = ?', rules)
+      end)
+      store.with(path, 'read', function(st) check((report.page(st, 'points'))) end)
+    end
   end)
 
   it('of 5,000 points is small: what does not fit is said, with what makes it', function()

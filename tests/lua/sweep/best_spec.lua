@@ -71,6 +71,21 @@ describe('what is best', function()
     local one = { fwd = -1, fwd_lo = -1, fwd_p95 = -1, fwd_first = -1 }
     assert.same({ 'fwd', -1 }, { best.goal('', one, rows, 's').text,
       best.goal(' ', one, rows, 's').better })
+    -- what has no way that is better is not meant where something has
+    one.odd = 0
+    assert.equal('fwd', best.goal('', one, rows, 's').text)
+  end)
+
+  it('says what there is instead, where nothing can be looked for', function()
+    local function message(text, directions, list)
+      local ok, err = pcall(best.goal, text, directions, list, 'the sweep s')
+      assert.is_false(ok)
+      return err.message
+    end
+    assert.equal('no point of the sweep s has a v that is a number',
+      message('', { v = -1 }, { row(1, 1, 1, 1, { v = 0 / 0 }) }))
+    assert.equal("nobody said which way odd is better; write 'max odd' or 'min odd'; the sweep s "
+      .. 'has odd', message('', { odd = 0 }, rows))
   end)
 end)
 
@@ -196,6 +211,15 @@ describe('why', function()
     assert.is_true(math.abs(found[1].reach - 415 / 115) < 1e-12)
     assert.equal(4, best.effects(rows, goal('max fwd', rows), { 'width' })[1].best)
   end)
+
+  it('says by how much values differ where none is above 0, and nothing where none differs',
+    function()
+      local rows = { row(1, 1, 1, 1, { side = -3, a = 1, b = 1 }),
+        row(2, 1, 1, 1, { side = -9, a = 2, b = 1 }), row(3, 1, 1, 1, { side = -3, a = 1, b = 2 }),
+        row(4, 1, 1, 1, { side = -9, a = 2, b = 2 }) }
+      assert.same({ { name = 'a', reach = 6, best = 1, is_difference = true } },
+        best.effects(rows, goal('max side', rows), { 'a', 'b' }))
+    end)
 end)
 
 describe('two points by their passes', function()
