@@ -168,7 +168,7 @@ end
 --- The word `-P value` or `-Pvalue` as `--name=value`; nil when no option has the letter.
 local function long_form(spec, word, following)
   for _, option in ipairs(spec) do
-    if option.short and option.short == word:sub(2, 2) then
+    if (option.short or #option[1] == 1 and option[1]) == word:sub(2, 2) then
       if type(option[2]) == 'boolean' then
         return #word == 2 and '--' .. option[1] or nil, false
       end

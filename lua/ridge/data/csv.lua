@@ -8,6 +8,7 @@ local columns = require 'ridge.data.csv_columns'
 local dtypes = require 'ridge.tensor.dtype'
 local file = require 'ridge.data.file'
 local options = require 'ridge.options'
+local plain = require 'ridge.plain'
 
 local M = {}
 
@@ -255,8 +256,8 @@ local function parse(f, path, opts)
       if line:find '%z' then say_nul(path, number, fields) end
       n_columns = n_columns or #fields
       if #fields ~= n_columns then
-        blame.raise(('data.csv: %s line %d has %d fields, the first has %d'):format(path, number,
-          #fields, n_columns), 'EFORMAT')
+        blame.raise(('data.csv: %s line %d has %s, the first has %d'):format(path, number,
+          plain.count(#fields, 'field'), n_columns), 'EFORMAT')
       end
       if rows == 0 and not names and is_names(opts, fields, path, number) then
         names = fields

@@ -9,6 +9,7 @@ local class = require('ridge.class').class
 local make = require('ridge.tensor.make').here
 local near = require 'ridge.near'
 local pieces = require 'ridge.tensor.pieces'
+local plain = require 'ridge.plain'
 local value = require 'ridge.show.value'
 
 local M = {}
@@ -104,15 +105,18 @@ end
 local function lines_of(self)
   local lines = {}
   for _, name in ipairs(sorted_keys(self.categories)) do
-    local list = self.categories[name]
-    local some = table.concat(list, ', ', 1, math.min(6, #list))
-    lines[#lines + 1] = ('%s: %d categories (%s%s)'):format(name, #list, some,
-      #list > 6 and ', ...' or '')
+    local list, some = self.categories[name], {}
+    for i = 1, math.min(6, #list) do some[i] = plain.line(list[i]) end
+    lines[#lines + 1] = ('%s: %s (%s%s)'):format(plain.line(name), #list == 1 and '1 category'
+      or #list .. ' categories', table.concat(some, ', '), #list > 6 and ', ...' or '')
   end
   for _, name in ipairs(sorted_keys(self.filled)) do
     local each = self.filled[name]
-    lines[#lines + 1] = ('%s: %s filled with %.7g'):format(name, each.rows
-      and each.rows .. (each.rows == 1 and ' row' or ' rows') or 'rows', each.value)
+    local list = self.categories[name]
+    local text = list and list[each.value + 1]
+    lines[#lines + 1] = ('%s: %s filled with %s'):format(plain.line(name), each.rows
+      and plain.count(each.rows, 'row') or 'rows', text and ('%s (%d)'):format(plain.line(text),
+      each.value) or ('%.7g'):format(each.value))
   end
   return lines
 end
@@ -120,11 +124,11 @@ end
 local shown = value.class('data.Prepared', {
   line = function(self)
     local lines = lines_of(self)
-    return #lines > 0 and table.concat(lines, '; ') or ('%d columns'):format(#self.names)
+    return #lines > 0 and table.concat(lines, '; ') or plain.count(#self.names, 'column')
   end,
   box = function(self)
     local lines = lines_of(self)
-    return #lines > 0 and table.concat(lines, '\n') or ('%d columns'):format(#self.names)
+    return #lines > 0 and table.concat(lines, '\n') or plain.count(#self.names, 'column')
   end })
 Prepared.__line, Prepared.__box, Prepared.__tostring = shown.__line, shown.__box, shown.__tostring
 
@@ -367,7 +371,8 @@ local function filling(numbers, plan, k, rows, path)
   if column.fill == 'median' then
     table.sort(list)
     local half = math.floor(#list / 2)
-    return #list % 2 == 1 and list[half + 1] or (list[half] + list[half + 1]) / 2
+    if #list % 2 == 1 or list[half] == list[half + 1] then return list[half + 1] end
+    return list[half] / 2 + list[half + 1] / 2 -- the sum may be more than a double holds
   end
   local mean = 0
   for i, v in ipairs(list) do mean = mean + (v - mean) / i end -- sums of large numbers overflow
@@ -397,6 +402,11 @@ function M.finish(plan, numbers, rows, path, fits)
       if #column.missed > 0 and not fits(v) then
         blame.raise(('data.csv: column %s would be filled with %.17g, which its type cannot hold: '
           .. "fill = 'median' or a number, or dtype = 'f32'"):format(column.name, v), 'EARG')
+      end
+      if #column.missed > 0 and math.abs(v) >= 2 ^ 53 and numbers.ctype == 'int64_t[?]'
+          and FILLS[column.fill] and not column.fixed then
+        blame.raise(('data.csv: column %s would be filled with about %.17g, which is rounded: fill '
+          .. '= a number'):format(column.name, v), 'EARG')
       end
       for _, row in ipairs(column.missed) do numbers:set(row * #plan + k - 1, v) end
       state.filled[key] = { value = v, rows = #column.missed }

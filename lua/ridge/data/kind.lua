@@ -14,6 +14,7 @@ local TORCH = "in Python, safetensors.torch.save_file(torch.load('x.pt', weights
 -- What begins like this, and what to do with it.
 local OTHER = {
   ['\31\139'] = 'packed by gzip: unpack it', ['PK\3\4'] = 'a zip archive, as .npz and .pt are',
+  ['PK\5\6'] = 'a zip archive with nothing in it',
   ['SQLite'] = "a database: ridge.query and ridge.sql with db = its path ask it",
   ['\137PNG'] = 'a picture (PNG)', ['\137HDF'] = 'an HDF5 file', ['GGUF'] = 'a GGUF file',
   ['\127ELF'] = 'a program',

@@ -38,7 +38,8 @@ function M.header(f)
   local raw = ffi.new('uint8_t[?]', length)
   if f:read(raw, length) < length then wrong(f, 'is cut off in its header') end
   local text = ffi.string(raw, length)
-  local order, name = text:match "'descr'%s*:%s*'([<>|=])(%w%d+)'"
+  local order, name = text:match "'descr'%s*:%s*'([<>|=])(%w%d*)'"
+  if not name and text:find "'descr'%s*:%s*%[" then name = 'record' end
   local fortran = text:match "'fortran_order'%s*:%s*(%a+)"
   local sizes = text:match "'shape'%s*:%s*%(([%d%s,]*)%)"
   local kind = name and TYPE[name]
@@ -65,6 +66,10 @@ end
 function M.tensor(f, facts)
   facts = facts or M.header(f)
   local shape, kind = facts.shape, facts.kind
+  if facts.name == 'O' then
+    wrong(f, 'holds objects of Python as a pickle, which can run anything: in Python, '
+      .. 'np.save(path, np.load(path, allow_pickle=True).astype(float)) makes numbers of them')
+  end
   if not kind then wrong(f, 'has elements of type %s, which ridge does not have', facts.name) end
   -- column by column: the axes the other way round
   local stored = {}

@@ -11,6 +11,7 @@ local dtype = require 'ridge.tensor.dtype'
 local make = require('ridge.tensor.make').here
 local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
+local plain = require 'ridge.plain'
 local ref = require 'ridge.ffi.ref'
 
 ffi.cdef 'int rg_data_poll(void *, unsigned long, int) __asm__("poll");'
@@ -88,8 +89,8 @@ local function rows_of(path, opts)
         local row = csv.row(line, path, self.line, opts.separator, 'data.stream')
         columns = columns or #row
         if #row ~= columns then
-          blame.raise(('data.stream: %s line %d has %d fields, the first has %d'):format(path,
-            self.line, #row, columns), 'EFORMAT')
+          blame.raise(('data.stream: %s line %d has %s, the first has %d'):format(path,
+            self.line, plain.count(#row, 'field'), columns), 'EFORMAT')
         end
         return row
       end

@@ -24,6 +24,7 @@ local GAP = '  '
 ---@field shape integer[] sizes, {} for a scalar
 ---@field get (fun(flat0: integer): number|boolean)|false the value at a flat index, counted from 0;
 ---  false where there are more than a flat index can count
+---@field exact? fun(flat0: integer): number|cdata the same with all digits, for what is shown
 ---@field device? string 'cpu' if not given
 ---@field bytes? integer bytes it holds
 ---@field flags? string[] words for the footer, such as 'requires_grad'
@@ -205,6 +206,8 @@ end
 ---@return string text lines without a newline at the end
 function M.tensor(t)
   t.width = t.width or summary.columns()
+  local footer = t
+  if t.exact then t = setmetatable({ get = t.exact }, { __index = t }) end
   local lines, n = {}, count(t.shape)
   local edge = n > THRESHOLD and EDGE or math.huge
   if n == 0 then
@@ -220,7 +223,7 @@ function M.tensor(t)
   else
     matrices(t, lines, edge)
   end
-  lines[#lines + 1] = summary.footer(t, n)
+  lines[#lines + 1] = summary.footer(footer, n)
   return table.concat(lines, '\n')
 end
 

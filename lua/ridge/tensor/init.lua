@@ -265,8 +265,18 @@ local function spread_of(x)
     min = min, max = max }
 end
 
--- Any element of x by its number in row-major order, from 0.
-local function element_of(x)
+-- The elements of an i64 tensor as they are: as doubles they are rounded from 2^53 on.
+local function longs(x)
+  local array, at = ffi.new('int64_t[?]', math.max(1, x.count)), 0
+  require('ridge.tensor.pieces').read(x, 'tensor', function(buffer, bytes)
+    ffi.copy(ffi.cast('uint8_t *', array) + at, buffer, bytes)
+    at = at + bytes
+  end)
+  return array
+end
+
+-- Any element of x by its number in row-major order, from 0; is_exact: i64 as they are.
+local function element_of(x, is_exact)
   local shape, ndim, value = x.shape, x._t._ndim, ffi.new 'double[1]'
   local index = ffi.new('int64_t[?]', math.max(ndim, 1))
   return function(i)
@@ -275,9 +285,13 @@ local function element_of(x)
       i = math.floor(i / shape[axis])
     end
     call.check(C.rg_tensor_get(x._t, index, ndim, value))
-    return value[0]
+    if not is_exact or math.abs(value[0]) < EXACT then return value[0] end
+    local one = x
+    for axis = 1, ndim do one = one:narrow(axis, tonumber(index[axis - 1]) + 1, 1) end
+    return longs(one)[0]
   end
 end
+
 
 -- What the host can look at: on the CPU, no more elements than there are different ones.
 local function at_hand(x)
@@ -296,11 +310,12 @@ local function text(x)
     stats = x.dtype ~= 'bool' and spread_of(here) or nil
   else
     local array = elements(here)
-    get = function(i) return tonumber(array[i]) end
+    get = function(i) return array[i] end
   end
   return require('ridge.show').tensor {
     dtype = x.dtype, shape = x.shape, device = x.device, bytes = x.bytes, stats = stats,
-    get = get, flags = x.requires_grad and { 'requires_grad' } or nil,
+    get = get, exact = get and x.dtype == 'i64' and element_of(here, true) or nil,
+    flags = x.requires_grad and { 'requires_grad' } or nil,
   }
 end
 

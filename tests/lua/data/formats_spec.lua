@@ -249,7 +249,7 @@ describe('a file', function()
 
     it('says which line is wrong', function()
       write '1,2\n3\n'
-      assert.matches('line 2 has 1 fields, the first has 2', message(ridge.data.csv, path))
+      assert.matches('line 2 has 1 field, the first has 2', message(ridge.data.csv, path))
       write '1,2\n3,x\n'
       assert.matches("line 2, column 2: 'x' is no number", message(ridge.data.csv, path))
       write '1,2\n3,\n'

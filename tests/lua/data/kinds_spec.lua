@@ -118,6 +118,19 @@ describe('a file known by its content', function()
     assert.is_true(found.x:equal(x))
     assert.same({ y = 'u8' }, left_out)
     assert.is_true(ridge.peek(path)[2].unknown)
+    -- objects of Python are a pickle: that array is left out, and alone it says what to do
+    for name, descr in pairs { O = "'|O'", record = "[('a', '<f4')]" } do
+      local odd = npy(y):gsub("'<i8'", descr)
+      put(zip { { 'x.npy', npy(x) }, { 'y.npy', odd } })
+      found, _, left_out = quietly(ridge.load, path)
+      assert.is_true(found.x:equal(x))
+      assert.same({ y = name }, left_out)
+    end
+    put((npy(y):gsub("'<i8'", "'|O'")))
+    assert.matches('holds objects of Python as a pickle, which can run anything: in Python, np%.',
+      message(ridge.load, path))
+    put 'PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+    assert.matches('a zip archive with nothing in it', message(ridge.load, path))
     put(zip { { 'y.npy', strange } })
     assert.matches('no array that ridge can read: y is of type u8', message(ridge.load, path))
   end)

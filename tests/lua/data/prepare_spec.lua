@@ -71,6 +71,8 @@ describe('columns of a CSV file', function()
     assert.equal('f32: 1 nan; 1 5', said(csv('a,b\n1,\n,5\n', { missing = { '' },
       fill = { a = 'mean' } })))
     assert.equal('f32: 1; 2; 4; 100; 3', said(csv('a\n1\n2\n4\n100\n""\n', { fill = 'median' })))
+    assert.equal('f64: 1e+308; 1.5e+308; 1.25e+308', said(csv('a\n1e308\n1.5e308\n""\n',
+      { fill = 'median', dtype = 'f64' })))
     -- a number keeps its meaning, and nothing is nan, where there is one
     assert.equal('f32: 1 0', said(csv('1,\n', { missing = 0, header = false })))
     assert.equal('f32: 1 nan; nan 5', said(csv('a,b\n1,\n,5\n')))
@@ -104,6 +106,10 @@ describe('columns of a CSV file', function()
       assert.matches('column a would be filled with 1.5, which its type cannot hold', refused(
         'a\n1\n2\n""\n', { fill = 'mean', dtype = dtype }))
     end
+    for _, fill in ipairs { 'mean', 'median', 'mode' } do
+      assert.matches('column a would be filled with about 900719925474099%d, which is rounded',
+        refused('a\n9007199254740993\n""\n', { fill = fill, dtype = 'i64' }))
+    end
     assert.equal('i64: 9007199254740993; 1', said(csv('a\n9007199254740993\n""\n', { fill = 1,
       dtype = 'i64' })):gsub('92$', '93'):gsub('0992;', '0993;'))
   end)
@@ -115,7 +121,9 @@ describe('columns of a CSV file', function()
     assert.equal('f32: 40 1; 30 0; 30 0; 20 0', said(x))
     assert.same({ city = { 'Bonn', 'Rom' } }, prepared.categories)
     assert.equal('city: 2 categories (Bonn, Rom)\nage: 2 rows filled with 30\n'
-      .. 'city: 1 row filled with 0', tostring(prepared))
+      .. 'city: 1 row filled with Bonn (0)', tostring(prepared))
+    assert.equal('c: 1 category (x\\ny)', tostring((select(3, csv('c,d\n"x\ny",1\n',
+      { categories = { 'c' } })))))
     -- whatever line has which first
     local y = csv('c\nz\na\nm\na\n', { categories = { 'c' } })
     assert.equal('f32: 2; 0; 1; 0', said(y))
@@ -208,7 +216,7 @@ describe('columns of a CSV file', function()
   end)
 
   it('say line and column of what is no table of numbers', function()
-    assert.matches('FILE line 3 has 1 fields, the first has 2', refused '1,2\n3,4\n5\n')
+    assert.matches('FILE line 3 has 1 field, the first has 2', refused '1,2\n3,4\n5\n')
     assert.matches('FILE line 2, column 2: a byte 0', refused '1,2\n3,\0004\n')
     assert.matches('line 1, column 1: a byte 0, which no text has: is it UTF%-16%?', refused(
       '\255\254a\0,\0b\0\n\0001\0,\0002\0\n\0'))

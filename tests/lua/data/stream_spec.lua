@@ -176,7 +176,7 @@ describe('a file that grows', function()
     assert.matches("data.stream: .*rows.csv line 2, column 2: 'x' is no number", message(all,
       ridge.data.stream(path, { batch = 1 })))
     put '1,2\n3\n'
-    assert.matches('line 2 has 1 fields, the first has 2', message(all, ridge.data.stream(path)))
+    assert.matches('line 2 has 1 field, the first has 2', message(all, ridge.data.stream(path)))
     put(('1'):rep(2 ^ 20 + 2 ^ 17))
     assert.matches('line 1 has more than a megabyte', message(all, ridge.data.stream(path)))
     assert.matches('No such file', message(ridge.data.stream, folder .. '/none'))

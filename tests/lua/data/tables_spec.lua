@@ -84,11 +84,11 @@ assert.equal(1e39, csv('1e39', { dtype = 'f64' }):item())
   it('that is none is told with line and column', function()
     for _, case in ipairs { { 'a,1\n2,3', 'line 1 has words and numbers' },
         { 'a\n', 'has no numbers' }, { '', 'has no numbers' },
-        { '1,2\n3', 'line 2 has 1 fields, the first has 2' },
+        { '1,2\n3', 'line 2 has 1 field, the first has 2' },
         { '1\n2\nx', "line 3, column 1: 'x' is no number" },
         { 'a\n"1\n2', 'line 2 has a quote that is not closed' },
         { '"1"x', 'line 1 has text behind a quoted field' },
-        { 'a,b\n"1\n",2\n3', 'line 4 has 1 fields, the first has 2' } } do
+        { 'a,b\n"1\n",2\n3', 'line 4 has 1 field, the first has 2' } } do
       local x, message = csv(case[1])
       assert.is_nil(x)
       assert.matches(case[2], message, 1, true)

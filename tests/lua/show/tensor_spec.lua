@@ -49,6 +49,12 @@ describe('a tensor as text', function()
 
   it('keeps every digit of large integers', function()
     assert.truthy(tensor('i64', { 1 }, { 9007199254740993LL }):find('9007199254740993', 1, true))
+    -- a tensor's own, few and many, and of a view
+    local odd = require('ridge').zeros(2, 3, { dtype = 'i64' }) + 2 ^ 53 + 1
+    assert.truthy(tostring(odd):find('9007199254740993  9007199254740993', 1, true))
+    odd = odd:t():reshape(1, 6):expand(2 ^ 18, 6)
+    assert.truthy(tostring(odd):find('9007199254740993', 1, true))
+    assert.is_nil(tostring(odd):find('9007199254740992', 1, true))
   end)
 
   it('shows nan and inf, and counts them', function()
