@@ -50,9 +50,16 @@ function M.measures(directions)
   return list
 end
 
-local function wanted(text, directions, what)
+local FAILED = { oom = true, timeout = true, error = true, crashed = true, implied = true }
+
+local function wanted(text, directions, rows, what)
   local list = M.measures(directions)
-  if #list == 0 then blame.raise(('%s has no measured point yet'):format(what), 'EARG') end
+  if #list == 0 then
+    local failed = 0
+    for _, row in ipairs(rows) do failed = failed + (FAILED[row.state] and 1 or 0) end
+    blame.raise(('%s has no measured point yet%s'):format(what, failed > 0
+      and ('; %d of %d failed (ridge sweeps says how)'):format(failed, #rows) or ''), 'EARG')
+  end
   blame.raise(('%s; %s has %s'):format(text, what, table.concat(list, ', ')), 'EARG')
 end
 
@@ -73,7 +80,9 @@ function M.goal(text, directions, rows, what)
       if directions[each] ~= 0 then said[#said + 1] = each end
     end
     list = #said > 0 and said or list -- one of them has a way that is better: that is meant
-    if #list ~= 1 then wanted("--for 'max NAME' or 'min NAME' is missing", directions, what) end
+    if #list ~= 1 then
+      wanted("--for 'max NAME' or 'min NAME' is missing", directions, rows, what)
+    end
     body = list[1]
   end
   local tree, known = expression.parse(body), columns_of(rows)
@@ -82,13 +91,14 @@ function M.goal(text, directions, rows, what)
   if name and directions[name] and not known[name] then
     blame.raise(('no point of %s has a %s that is a number'):format(what, name), 'EARG')
   elseif name and not known[name] then
-    wanted(('there is no %s%s'):format(name, near.hint(name, sorted(known))), directions, what)
+    wanted(('there is no %s%s'):format(name, near.hint(name, sorted(known))), directions, rows,
+      what)
   end
   expression.check(tree, known, what)
   better = better or name and directions[name]
   if not better or better == 0 then
     wanted(("nobody said which way %s is better; write 'max %s' or 'min %s'"):format(body, body,
-      body), directions, what)
+      body), directions, rows, what)
   end
   local measured
   expression.names(tree, function(each)

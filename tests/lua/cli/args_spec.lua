@@ -118,6 +118,13 @@ describe('the options of a recipe', function()
       assert.is_nil((args.read(spec, words)))
     end
     assert.truthy(args.help(spec, 'x'):find '%-P, %-%-param TEXT')
+    -- a name of one letter is written as the help writes it, and with two dashes
+    spec = { { 'a', {}, 'parameters' }, { 'n', 3, 'many' } }
+    assert.truthy(args.help(spec, 'x'):find '%-a A,B,')
+    for _, words in ipairs { { '-a', 'x=1,y=2', '-n5' }, { '--a', 'x=1,y=2', '--n', '5' } } do
+      values = args.read(spec, words)
+      assert.same({ { 'x=1', 'y=2' }, 5 }, { values.a, values.n })
+    end
   end)
 
   it('of a call may be false, empty or a list, and none is passed over', function()

@@ -8,7 +8,7 @@ local sqlite = require 'ridge.store.sqlite'
 local store = require 'ridge.store'
 
 local SECRET = { 'bench', 'other<host>', '/home/ann', 'hidden.lua', 'return 1', 'new BIOS',
-  'none.lock', 'it printed this', 'ann@' }
+  'none.lock', 'it printed this', 'ann@', 'typed=by-ann' }
 
 describe('a published database', function()
   local folder, path
@@ -26,6 +26,7 @@ describe('a published database', function()
       UPDATE sweep
         SET args = '{"again":"/home/ann/x.bin","data":"~/ann@work/x.csv","rate":"rows/s"}'
         WHERE name = 'widths';
+      UPDATE sweep SET rules = '{"tries":{"oom":1},"typed":["-P","typed=by-ann"]}';
       UPDATE config SET params = '{"file":"/home/ann/x.bin","width":64}' WHERE id = 1]], 'secrets')
     db:close()
     assert(require('ridge.cli.note').main { 'widths', 'new BIOS', '--db', path } == 0)

@@ -64,6 +64,10 @@ describe('what is best', function()
     assert.equal('fwd + bwd holds fwd and bwd, which both have intervals: one at most', err.message)
     ok, err = pcall(best.goal, '', {}, { { trial = 1, state = 'error' } }, 'the sweep s')
     assert.is_false(ok)
+    assert.equal('the sweep s has no measured point yet; 1 of 1 failed (ridge sweeps says how)',
+      err.message)
+    ok, err = pcall(best.goal, 'fwd', {}, { { trial = 1, state = 'pending' } }, 'the sweep s')
+    assert.is_false(ok)
     assert.equal('the sweep s has no measured point yet', err.message)
   end)
 
