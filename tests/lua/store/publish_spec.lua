@@ -197,8 +197,10 @@ describe('a published database', function()
     assert.is_false(ok)
     assert.matches('is there already', err.message, 1, true)
     assert.equal('mine', bytes_of(to))
-    ok = pcall(made, 'none/there.db')
+    ok, err = pcall(made, 'none/there.db') -- of the copy, not of the file that is read
     assert.is_false(ok)
+    assert.equal(folder .. '/none/there.db cannot be written: it cannot be opened there',
+      err.message)
     local list = io.popen('ls -a ' .. folder)
     assert.is_nil(list:read '*a':find 'ridge%.part')
     list:close()
