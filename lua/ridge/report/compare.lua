@@ -22,11 +22,14 @@ local function size(found)
 end
 
 local function summary(list, a, b)
-  local n, logs, machines = {}, {}, nil
+  local n, logs, machines, elsewhere, several = {}, {}, nil, 0, false
   for _, found in ipairs(list) do
     n[found.verdict] = (n[found.verdict] or 0) + 1
     if found.verdict ~= 'open' then logs[#logs + 1] = math.log(found.ratio) end
-    machines = machines or found.machines
+    local both = found.machines
+    machines = machines or both
+    elsewhere = elsewhere + (both and 1 or 0)
+    several = several or both ~= nil and (both.a ~= machines.a or both.b ~= machines.b)
   end
   local counts = {}
   for _, name in ipairs(ORDER) do
@@ -40,10 +43,22 @@ local function summary(list, a, b)
     sentences[2] = ('Where it is decided, the middle ratio of times is %s.'):format(
       ratio.text(math.exp(middle)))
   end
-  sentences[#sentences + 1] = machines
-    and ('These are ratios of machines, %s against %s, with all in which they differ.'):format(
-      machines.b, machines.a)
-    or 'Both were measured at different times: open is what their environments do not let compare.'
+  local others, between = #list - elsewhere, nil
+  if machines then
+    between = several and 'several machines'
+      or ('machines, %s against %s'):format(machines.b, machines.a)
+  end
+  if not machines then
+    sentences[#sentences + 1] = 'Both were measured at different times: open is what their '
+      .. 'environments do not let compare.'
+  elseif others == 0 then
+    sentences[#sentences + 1] = ('These are ratios of %s, with all in which they differ.'):format(
+      between)
+  else
+    sentences[#sentences + 1] = ('%d of them %s of %s, with all in which they differ; the others '
+      .. 'are of one machine at different times.'):format(elsewhere, elsewhere == 1
+      and 'is a ratio' or 'are ratios', between)
+  end
   return table.concat(sentences, ' ')
 end
 

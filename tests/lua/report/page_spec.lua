@@ -361,6 +361,20 @@ describe('ridge report', function()
     assert.matches('Of 11 timings that both have, in b.db against a.db: 5 faster, 6 open.', both, 1,
       true)
     assert.matches('These are ratios of machines, Other CPU 7 against Test CPU 9000', both, 1, true)
+    -- a merged file may hold points of both machines
+    store.with(b, 'write', function(st)
+      st.db:run('ATTACH ? AS a', a)
+      st.db:exec([[INSERT INTO main.machine(id, fp, cpu) SELECT 2, fp, cpu FROM a.machine;
+        INSERT INTO main.device(id, machine_id, kind, uuid, name) SELECT 2, 2, kind, uuid, name
+          FROM a.device;
+        INSERT INTO main.env(id, fp, machine_id, build_id, device_id, vars) SELECT 2, x'77', 2,
+          build_id, 2, vars FROM a.env;
+        UPDATE main.attempt SET env_id = 2 WHERE id IN (SELECT best_attempt FROM main.trial
+          JOIN main.sweep s ON s.id = sweep_id WHERE s.name = 'old')]], 'both machines')
+    end)
+    assert.equal(0, main { '--compare', a, b, '-o', folder .. '/mixed.html' })
+    assert.matches('7 of them are ratios of machines, Other CPU 7 against Test CPU 9000, with all '
+      .. 'in which they differ; the others are of one machine', read 'mixed.html', 1, true)
     assert.matches('ridge compare a.db b.db --match-all', both, 1, true)
     points.make(folder .. '/none.db', 0)
     assert.equal(1, main { '--compare', a, folder .. '/none.db', '-o', folder .. '/n.html' })
