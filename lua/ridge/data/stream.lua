@@ -55,6 +55,10 @@ local function line_of(self)
       self.text, waited = self.text .. more, 0
     elseif waited >= self.wait then
       local last = self.wait == 0 and self.text:gsub('\r$', '') or ''
+      if self.text ~= '' and last == '' then -- half of a number is another number
+        plain.note(('data.stream: %s ends in a line without an end, which is left out: line %d\n')
+          :format(self.path, self.line + 1))
+      end
       self.text = ''
       return last ~= '' and last or nil
     else
@@ -146,8 +150,9 @@ end
 --- Batches of rows that come one after the other. An iterator gives the values of a row (numbers,
 --- lists of numbers, tensors) and nil at its end; a path is a file with a row of numbers in each
 --- line, to which others may still write: it is read as it grows, until nothing came for `wait`
---- seconds. An epoch is all that comes, or so many batches, and the next one goes on where it
---- ended; at the end `again` gives another iterator, and without it there is no further epoch.
+--- seconds; a last line without an end may be half of one then, and is left out with a note. An
+--- epoch is all that comes, or so many batches, and the next one goes on where it ended; at the end
+--- `again` gives another iterator, and without it there is no further epoch.
 ---@param source function|string
 ---@param opts table|nil {batch = 32, batches =, drop_last = false, dtype = 'f32', again =,
 ---  separator = ',', wait = 0}

@@ -162,8 +162,15 @@ describe('a file that grows', function()
   it('is read as it is written, in whole lines', function()
     put '1,2\n3,'
     os.execute(("(sleep 0.2; printf '4\\n5,6\\n7' >> '%s') &"):format(path))
+    local plain, said = require 'ridge.plain', {}
+    local note = plain.note
+    plain.note = function(text) said[#said + 1] = text end -- luacheck: ignore 122
+    finally(function() plain.note = note end) -- luacheck: ignore 122
     assert.same({ { 1, 2 }, { 3, 4 }, { 5, 6 } }, all(ridge.data.stream(path, { batch = 1,
       wait = 0.6 })))
+    -- 7 may be half of 78, and is not lost in silence
+    assert.same({ ('data.stream: %s ends in a line without an end, which is left out: line 4\n')
+      :format(path) }, said)
     -- a line that takes longer than the wait in all, and never so long between two of its parts
     put '1'
     os.execute(("(for i in 1 2 3 4 5 6; do sleep 0.14; printf 0 >> '%s'; done; echo >> '%s') &")

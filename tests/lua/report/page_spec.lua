@@ -190,7 +190,8 @@ describe('the page of a sweep', function()
           '{"threads":2}');
         UPDATE attempt SET env_id = 2 WHERE id = 1;
         INSERT INTO ceiling(device_id, name, threads, at, value, unit) VALUES(1, 'fma.f32', 2, 1,
-          5e10, 'flop/s'), (2, 'fma.f32', 2, 1, 1e11, 'flop/s')]], 'another machine')
+          5e10, 'flop/s'), (2, 'fma.f32', 2, 1, 1e11, 'flop/s'), (2, 'fma.f32', 1, 1, 9e11,
+          'flop/s'), (2, 'fma.f32', 4, 1, 9e11, 'flop/s')]], 'another machine')
     end)
     store.with(path, 'read', function(st) text = report.page(st, 'points') end)
     assert.matches('limited by arithmetic and reaches 40 % of that roof', text, 1, true)
