@@ -107,15 +107,22 @@ local function points(st, sweep, rows, said, most)
     if not small[name] then metrics[#metrics + 1] = name end
   end
   local order, rank = {}, {}
-  for i, each in ipairs(said.found and said.found.set or {}) do rank[each.row] = i end
+  local found = said.found or { set = {}, order = {} }
+  for i, each in ipairs(found.set) do rank[each.row] = i end
+  for i, each in ipairs(found.order) do rank[each.row] = rank[each.row] or #found.set + i end
   for _, row in ipairs(rows) do if row.state == 'ok' then order[#order + 1] = row end end
   local goal = said.goal
   local by = goal and goal.measured or phases[1]
+  local function value_of(row)
+    local v = by and row[by]
+    return type(v) == 'number' and v == v and v or nil
+  end
   table.sort(order, function(a, b)
     local x, y = rank[a] or math.huge, rank[b] or math.huge
     if x ~= y then return x < y end
-    local u, v = by and a[by], by and b[by]
-    if u ~= v and type(u) == 'number' and type(v) == 'number' and u == u and v == v then
+    local u, v = value_of(a), value_of(b)
+    if (u == nil) ~= (v == nil) then return v == nil end -- what has no value comes last
+    if u ~= v then
       if goal and goal.better > 0 and goal.is_plain then return u > v end
       return u < v
     end

@@ -191,7 +191,8 @@ end
 --- The set of points that cannot be told from the best.
 ---@param rows table   of ridge.store.results
 ---@param goal table   of M.goal
----@return table found  set (candidates, best first: row, v, lo, hi, pair), behind (how many are),
+---@return table found  set (candidates, best first: row, v, lo, hi, pair), order (those that have a
+---  say, best first), behind (how many are),
 ---  disturbed (all points are of grade D: set is all of them, and nothing is decided), left_out
 ---  (points of grade D beside others), without (measured points that lack the value), open (points
 ---  that were not measured)
@@ -218,6 +219,7 @@ function M.set(rows, goal)
     if a.v ~= b.v then return (a.v - b.v) * goal.better > 0 end
     return a.row.trial < b.row.trial
   end)
+  found.order = list
   for i, each in ipairs(list) do
     local behind, pair
     if i > 1 and not found.disturbed then behind, pair = M.is_behind(goal, list[1], each) end

@@ -164,6 +164,45 @@ describe('the page of a sweep', function()
     assert.is_nil(text:find '%f[%w]FOREIGN%f[%W]')
   end)
 
+  it('lists points by what is looked for, those that cannot be told from the best first', function()
+    local function listed(n, wanted)
+      local trials = {}
+      for trial in page(n, nil, { wanted = wanted }):gmatch '<tr><td class="n">(%d+)</td>' do
+        trials[#trials + 1] = trial
+      end
+      os.remove(path)
+      return table.concat(trials, ' ')
+    end
+    assert.equal('9 8 7 6 5 4 3 2 1', listed(9, 'max fwd'))
+    assert.equal('1 2 3 4 5 6 7 8 9', listed(9))
+    -- by hand: batch is 3 from 100 on, 2 from 50 on, and fwd is 100 and the number
+    local wanted = {}
+    for _, part in ipairs { { 100, 120 }, { 50, 99 }, { 1, 49 } } do
+      for i = part[1], part[2] do wanted[#wanted + 1] = i end
+    end
+    assert.equal(table.concat(wanted, ' '), listed(120, 'max batch / fwd'))
+  end)
+
+  it('lists disturbed points by their time, and then those that have none', function()
+    points.make(path, 60, { grade = 'D' })
+    local trials = {}
+    store.with(path, 'write', function(st)
+      st.db:exec([[UPDATE attempt SET grade = 'A' WHERE id = 60;
+        UPDATE timing SET med = 5000 - med WHERE attempt_id % 3 <> 0;
+        DELETE FROM timing WHERE attempt_id % 3 = 2]], 'some without a time')
+    end)
+    store.with(path, 'read', function(st)
+      for trial in report.page(st, 'points'):gmatch '<tr><td class="n">(%d+)</td>' do
+        trials[#trials + 1] = trial
+      end
+    end)
+    local wanted = { 60 }
+    for i = 3, 57, 3 do wanted[#wanted + 1] = i end
+    for i = 58, 1, -3 do wanted[#wanted + 1] = i end
+    for i = 2, 59, 3 do wanted[#wanted + 1] = i end
+    assert.equal(table.concat(wanted, ' '), table.concat(trials, ' '))
+  end)
+
   it('calls no roof a limit that is passed', function()
     points.make(path, 3)
     local text
