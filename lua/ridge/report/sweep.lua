@@ -26,7 +26,7 @@ M.MOST = 5 * 2 ^ 20
 local PICTURES_MOST, CSV_MOST = 2.6 * 2 ^ 20, 1.4 * 2 ^ 20 -- of base64
 local REST = 0.9 * 2 ^ 20 -- what all but pictures, CSV and the table of points takes at most
 local ROWS, FAILED, MESSAGE, SOURCE, NOTE = 200, 40, 400, 48 * 1024, 2000
-local NAME, SENTENCE = 80, 1000
+local NAME, SENTENCE, NOTES = 80, 1000, 20
 local KINDS = { 'map', 'slices', 'efficiency', 'roofline', 'effects', 'uncertainty' }
 
 local cut, shell = html.cut, html.shell
@@ -329,7 +329,11 @@ function M.page(st, name, opt)
   end
   local noted = {}
   local all = notes.of(st, sweep)
-  for i = math.max(1, #all - 19), #all do
+  if #all > NOTES then
+    left[#left + 1] = ('%s: ridge note %s'):format(plain.count(#all - NOTES, 'older note'),
+      shell(sweep.name))
+  end
+  for i = math.max(1, #all - NOTES + 1), #all do
     noted[#noted + 1] = { os.date('!%Y-%m-%d', all[i].at / 1e6) or 'no date',
       cut(all[i].text, NOTE) }
   end

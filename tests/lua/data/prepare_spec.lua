@@ -71,6 +71,10 @@ describe('columns of a CSV file', function()
     assert.equal('f32: 1 nan; 1 5', said(csv('a,b\n1,\n,5\n', { missing = { '' },
       fill = { a = 'mean' } })))
     assert.equal('f32: 1; 2; 4; 100; 3', said(csv('a\n1\n2\n4\n100\n""\n', { fill = 'median' })))
+    -- what is no number has no part in it
+    for _, fill in ipairs { 'mean', 'median' } do
+      assert.equal('f32: 1; nan; 3; 2', said(csv('a\n1\nnan\n3\n""\n', { fill = fill })))
+    end
     assert.equal('f64: 1e+308; 1.5e+308; 1.25e+308', said(csv('a\n1e308\n1.5e308\n""\n',
       { fill = 'median', dtype = 'f64' })))
     -- a number keeps its meaning, and nothing is nan, where there is one

@@ -82,6 +82,7 @@ describe('a stream of rows', function()
     each()
     each()
     assert.same({ taken = 4 }, stream:state())
+    assert.equal(stream, stream:load_state(stream:state())) -- where it is already
     local other = ridge.data.stream((counter(9, one)), { batch = 2 }):load_state(stream:state())
     assert.same({ 5, 6 }, other:each()():tolist())
     assert.matches('ends behind 2 of 4 rows', message(function()

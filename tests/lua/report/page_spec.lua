@@ -183,6 +183,21 @@ describe('the page of a sweep', function()
     assert.equal(table.concat(wanted, ' '), listed(120, 'max batch / fwd'))
   end)
 
+  it('has the twenty newest notes, and says how many are older', function()
+    points.make(path, 1)
+    local text, left
+    local notes = require 'ridge.store.notes'
+    store.with(path, 'write', function(st)
+      for i = 1, 21 do notes.add(st, { id = 1 }, ('note %d.'):format(i)) end
+    end)
+    store.with(path, 'read', function(st) text, left = report.page(st, 'points') end)
+    check(text)
+    assert.same({ '2 older notes: ridge note points' }, left)
+    assert.is_nil(text:find('note 1.', 1, true))
+    assert.truthy(text:find('note 2.', 1, true))
+    assert.truthy(text:find('note 21.', 1, true))
+  end)
+
   it('lists disturbed points by their time, and then those that have none', function()
     points.make(path, 60, { grade = 'D' })
     local trials = {}
