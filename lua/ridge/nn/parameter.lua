@@ -20,15 +20,32 @@ local FLOAT = { f64 = true, f32 = true, f16 = true, bf16 = true }
 
 local function kind_of(self) return getmetatable(self).__name end
 
+-- Places by name, for each list of entries: a file can have a hundred thousand. They are noted when
+-- somebody asks; an entry that went, or came in between others, moved the last one that was noted.
+local indexes = setmetatable({}, { __mode = 'k' })
+
+local function index_of(params)
+  local index = indexes[params]
+  if not index or index.n > #params or params[index.n] ~= index.last then
+    index = { n = 0, at = {} }
+    indexes[params] = index
+  end
+  for i = index.n + 1, #params do
+    index.at[params[i].name] = index.at[params[i].name] or i
+    index.n, index.last = i, params[i]
+  end
+  return index
+end
+
 --- The entry of a parameter or buffer of the module itself.
 ---@param self table module
 ---@param name string
 ---@return table|nil entry
 ---@return integer|nil at its place in self.params
 function M.entry(self, name)
-  for i, p in ipairs(self.params) do
-    if p.name == name then return p, i end
-  end
+  local params = self.params
+  local at = index_of(params).at[name]
+  if at then return params[at], at end
 end
 
 -- What is stepped and loaded in place has memory of its own for each element.

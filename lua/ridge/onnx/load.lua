@@ -35,12 +35,12 @@ Model.marks_weights = true -- packed copies of them are kept, as layers do: othe
 local function field_of(self, name)
   local field = name:gsub('[^%w_]', '_')
   if not field:match '^[%a_]' then field = '_' .. field end
-  local own, n = field, 1
+  local own, n = field, self.alike[field] or 1
   while self.fields[own] or Model[own] ~= nil or rawget(self, own) ~= nil do
     n = n + 1
     own = field .. '_' .. n
   end
-  self.fields[own] = name
+  self.fields[own], self.alike[field] = name, n
   return own
 end
 
@@ -226,6 +226,7 @@ function Model:init(model, what, given, bytes)
   local graph = prepare.model(model, what)
   self.what, self.opset = what, model.opset
   self.fields, self.held, self.fixed, self.values = {}, {}, {}, {}
+  self.alike = {} -- by field: the last number behind it
   local demanded
   demanded, self.asked = walk.demanded(graph.nodes)
   values_of(self, graph, given)

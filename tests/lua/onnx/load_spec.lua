@@ -303,4 +303,29 @@ describe('a file that cannot be run', function()
     local m = module_of(nodes, { { 'x', 'f32', { 2 } } }, { 'y' }, { w = ridge.tensor(1) })
     assert.matches("If 'n3': its condition 'c' depends on data", error_of(m, ridge.ones(2)))
   end)
+
+  it('names weights in as many steps, whether there are 100 or 3,000 alike', function()
+    local x = ridge.ones(1)
+    local function loaded(n)
+      local weights, nodes = {}, {}
+      for i = 1, n do
+        local name = ('%06d'):format(i):gsub('%d', function(d) return string.char(33 + d) end)
+        weights[name] = x -- six signs that no name in Lua has
+        nodes[i] = { 'Add', { 'x', name }, { 'y' .. i } }
+      end
+      local model = model_of(nodes, { { 'x', 'f32', { 1 } } }, { 'y' .. n }, weights)
+      local count, hook, mask, every = 0, debug.gethook()
+      local compiles = jit.status()
+      jit.off()
+      jit.flush()
+      debug.sethook(function() count = count + 1 end, 'l')
+      local ok, m = pcall(require('ridge.onnx.load').of, model, 'g.onnx')
+      debug.sethook(hook, mask, every)
+      if compiles then jit.on() end
+      assert.is_true(ok, tostring(m))
+      assert.is_not_nil(m['_______' .. n]) -- ______, _______2, _______3, ...
+      return count
+    end
+    assert.is_true(loaded(3000) < 33 * loaded(100))
+  end)
 end)
