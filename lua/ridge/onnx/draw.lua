@@ -52,7 +52,7 @@ function M.check(m, sizes)
     if not known[name] then
       blame.raise(('%s leaves no size %s open%s; it leaves %s'):format(m.what,
         blame.show(name), near.hint(name, names),
-        #names > 0 and table.concat(names, ', ') or 'none'), 'EARG')
+        #names > 0 and table.concat(names, ', '):gsub('%c', ' ') or 'none'), 'EARG')
     end
   end
 end

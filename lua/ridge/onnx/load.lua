@@ -11,6 +11,7 @@ local file = require 'ridge.onnx.file'
 local guard = require 'ridge.guard'
 local grad = require 'ridge.tensor.grad'
 local Module = require 'ridge.nn.module'
+local node = require 'ridge.onnx.node'
 local options = require 'ridge.options'
 local outside = require 'ridge.onnx.outside'
 local prepare = require 'ridge.onnx.prepare'
@@ -198,7 +199,9 @@ local function check(input, x, what, float)
   end
   if not fits then
     local list = {}
-    for axis, size in ipairs(shape) do list[axis] = size and tostring(size) or '?' end
+    for axis, size in ipairs(shape) do
+      list[axis] = size and node.told(tostring(size)) or '?'
+    end
     blame.raise(('%s: it is %s[%s], got %s'):format(what, kind or 'any', table.concat(list, ','),
       x:describe()), 'ESHAPE')
   end
@@ -209,7 +212,7 @@ end
 local function values_of(self, graph, given)
   local names, by_name = {}, {}
   for i, input in ipairs(graph.inputs) do
-    names[i], by_name[input.name] = input.name, input
+    names[i], by_name[input.name] = node.told(input.name), input
   end
   for name, x in pairs(given or {}) do
     if not by_name[name] then
@@ -292,7 +295,7 @@ function Model:forward(...)
   local n = select('#', ...)
   if n ~= #self.inputs then
     local names = {}
-    for i, input in ipairs(self.inputs) do names[i] = input.name end
+    for i, input in ipairs(self.inputs) do names[i] = node.told(input.name) end
     blame.raise(('%s: it takes %d input%s (%s), got %d'):format(self.what, #names,
       #names == 1 and '' or 's', table.concat(names, ', '), n))
   end
@@ -302,15 +305,15 @@ function Model:forward(...)
   for i, input in ipairs(self.inputs) do
     local x = select(i, ...)
     if x ~= nil then
-      x = check(input, x, ("%s: input %d, '%s'"):format(self.what, i, input.name),
+      x = check(input, x, ("%s: input %d, '%s'"):format(self.what, i, node.told(input.name)),
         self.float_type)
     end
     env[input.name] = x
     if self.read_inputs[i] then known[input.name] = true end
   end
   local nodes = nodes_for(self, ...)
-  for _, node in ipairs(nodes) do
-    node.training, node.float_type = self.training, self.float_type
+  for _, each in ipairs(nodes) do
+    each.training, each.float_type = self.training, self.float_type
   end
   local ok, results = pcall(run, self, nodes, env, known)
   if not ok then error(placed(results), 0) end
@@ -327,7 +330,8 @@ local function examples(self, sizes)
       shape[axis] = type(size) == 'number' and size or sizes[size]
       if not shape[axis] then
         blame.raise(("onnx graph: the size %s of input '%s' is not known; give it, { %s = 2 }, or "
-          .. 'the inputs themselves'):format(tostring(size or axis), input.name, size or 'N'))
+          .. 'the inputs themselves'):format(node.told(tostring(size or axis)),
+          node.told(input.name), node.told(size or 'N')))
       end
     end
     list[i] = require('ridge').zeros(shape, { dtype = self.float_type

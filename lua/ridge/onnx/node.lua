@@ -8,18 +8,26 @@ local outside = require 'ridge.onnx.outside'
 local Node = {}
 Node.__index = Node
 
+local LONGEST = 200 -- bytes of a name in a sentence
+
+-- What a file holds is no command of a terminal, and no end of a line.
+local function told(name)
+  name = name:gsub('%c', ' ')
+  return #name > LONGEST and name:sub(1, LONGEST) .. '...' or name
+end
+
 --- What it is called in messages: "Conv 'conv1'".
 ---@return string
 function Node:label()
   local name = self.name ~= '' and self.name or self.outputs[1]
-  return name and ("%s '%s'"):format(self.op, name) or self.op
+  return name and ("%s '%s'"):format(told(self.op), told(name)) or told(self.op)
 end
 
 --- Raise: the node cannot be computed.
 ---@param text string what is wrong, as one sentence
 ---@param ... any for its placeholders
 function Node:fail(text, ...)
-  blame.raise(('%s: %s'):format(self.op, text:format(...)), 'EARG', self.op)
+  blame.raise(('%s: %s'):format(self.op, (text:format(...):gsub('%c', ' '))), 'EARG', self.op)
 end
 
 local function given(self, name, kind)
@@ -118,12 +126,16 @@ function Node:wants(i)
   return self.outputs[i] ~= nil and self.outputs[i] ~= ''
 end
 
+local M = { told = told }
+
 --- A node as operators see it.
 ---@param raw table of a file
 ---@param opset number of its domain
 ---@return table
-return function(raw, opset)
+function M.of(raw, opset)
   return setmetatable({ op = raw.op, domain = raw.domain or '', name = raw.name or '',
     inputs = raw.inputs, outputs = raw.outputs, attributes = raw.attributes or {},
     opset = opset }, Node)
 end
+
+return M

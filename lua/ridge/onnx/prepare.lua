@@ -4,8 +4,10 @@
 
 local arity = require 'ridge.onnx.arity'
 local blame = require 'ridge.blame'
-local node_of = require 'ridge.onnx.node'
+local node = require 'ridge.onnx.node'
 local ops = require 'ridge.onnx.ops'
+
+local told = node.told
 
 local M = {}
 
@@ -114,7 +116,7 @@ local function add_nodes(state, raws, opsets, list, depth)
         blame.raise(('%s: it has more than %d nodes'):format(state.what, MOST))
       end
       local opset = opsets[domain] or domain == '' and opsets['ai.onnx'] or 1
-      local n = node_of(raw, opset)
+      local n = node.of(raw, opset)
       n.domain = domain
       local key = domain == '' and raw.op or domain .. ':' .. raw.op
       n.entry = ops[key]
@@ -168,7 +170,7 @@ local function ordered(state, list, defined)
     for _, output in ipairs(n.outputs) do
       if output ~= '' then
         if made[output] or defined[output] then
-          blame.raise(("%s: the value '%s' is made twice"):format(state.what, output))
+          blame.raise(("%s: the value '%s' is made twice"):format(state.what, told(output)))
         end
         made[output] = i
       end
@@ -184,7 +186,8 @@ local function ordered(state, list, defined)
         readers[maker] = readers[maker] or {}
         table.insert(readers[maker], i)
       elseif not defined[input] and not state.outer then
-        blame.raise(("%s: %s reads '%s', which nothing makes"):format(state.what, n:label(), input))
+        blame.raise(("%s: %s reads '%s', which nothing makes"):format(state.what, n:label(),
+          told(input)))
       end
     end
   end
@@ -230,7 +233,7 @@ function M.graph(state, graph, opsets, depth)
   local nodes = ordered(state, list, defined)
   for _, output in ipairs(graph.outputs) do
     if not defined[output.name] and not state.outer then
-      blame.raise(("%s: the output '%s' is made by nothing"):format(state.what, output.name))
+      blame.raise(("%s: the output '%s' is made by nothing"):format(state.what, told(output.name)))
     end
   end
   state.outer = outer
@@ -244,7 +247,7 @@ local function refuse(state)
   for name, count in pairs(state.unknown) do
     total = total + count
     local list = NEVER[name] and never or names
-    list[#list + 1] = ('%s (%d)'):format(name, count)
+    list[#list + 1] = ('%s (%d)'):format(told(name), count)
   end
   if #never > 0 then
     table.sort(never)

@@ -6,6 +6,7 @@
 -- an axis knows it when a plan is made.
 
 local blame = require 'ridge.blame'
+local node = require 'ridge.onnx.node'
 local outside = require 'ridge.onnx.outside'
 
 local M = {}
@@ -18,12 +19,12 @@ local function told(n, env, known, i)
   if not name or name == '' then return nil end
   if outside.is_captured() and not known[name] then
     blame.raise(("%s: the numbers of input %d, '%s', say what is computed, and they are not known "
-      .. 'when a plan is made'):format(n:label(), i, name), 'ECAPTURE', n.op)
+      .. 'when a plan is made'):format(n:label(), i, node.told(name)), 'ECAPTURE', n.op)
   end
   if env[name].count > MOST_TOLD then
     blame.raise(("%s: the numbers of input %d, '%s', say what is computed, and there are %d of "
-      .. 'them; at most %d are read'):format(n:label(), i, name, env[name].count, MOST_TOLD),
-      'ENOSUP', n.op)
+      .. 'them; at most %d are read'):format(n:label(), i, node.told(name), env[name].count,
+      MOST_TOLD), 'ENOSUP', n.op)
   end
   return outside.numbers(env[name])
 end
@@ -88,7 +89,7 @@ local function branch(n, env, known, walk)
   local condition = n.inputs[1]
   if not known[condition] then
     blame.raise(("%s: its condition '%s' depends on data, and branches are not run; one that is "
-      .. 'constant is left out'):format(n:label(), condition), 'ENOSUP', 'If')
+      .. 'constant is left out'):format(n:label(), node.told(condition)), 'ENOSUP', 'If')
   end
   local graph = n.graphs[outside.numbers(env[condition])[1] ~= 0 and 'then_branch' or 'else_branch']
   if not graph then n:fail('it has no branch for this condition') end

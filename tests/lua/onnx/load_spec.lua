@@ -328,4 +328,65 @@ describe('a file that cannot be run', function()
     end
     assert.is_true(loaded(3000) < 33 * loaded(100))
   end)
+
+  it('shows no control character of a name', function()
+    local odd = 'a\tb\27[2J\nc' -- a terminal would act on it
+    local x = { { 'x', 'f32', { 2 } } }
+    local zero = { type = 'int', value = 0 }
+    for where, case in pairs {
+      ['an operator'] = function() return module_of({ { odd, { 'x' }, { 'y' } } }, x, { 'y' }) end,
+      ['one with a domain'] = function()
+        local model = model_of({ { 'Abs', { 'x' }, { 'y' } } }, x, { 'y' })
+        model.graph.nodes[1].domain = odd
+        return require('ridge.onnx.load').of(model, 'g.onnx')
+      end,
+      ['a value that nothing makes'] = function()
+        return module_of({ { 'Abs', { odd }, { 'y' } } }, x, { 'y' })
+      end,
+      ['one that is made twice'] = function()
+        return module_of({ { 'Abs', { 'x' }, { odd } }, { 'Neg', { 'x' }, { odd } } }, x, { odd })
+      end,
+      ['an output'] = function() return module_of({ { 'Abs', { 'x' }, { 'y' } } }, x, { odd }) end,
+      ['a node'] = function()
+        local model = model_of({ { 'Abs', { 'x', 'x' }, { 'y' } } }, x, { 'y' })
+        model.graph.nodes[1].name = odd
+        return require('ridge.onnx.load').of(model, 'g.onnx')
+      end,
+      ['an input'] = function()
+        module_of({ { 'Abs', { odd }, { 'y' } } }, { { odd, 'f32', { 2 } } }, { 'y' })()
+      end,
+      ['an input of another shape'] = function()
+        module_of({ { 'Abs', { odd }, { 'y' } } }, { { odd, 'f32', { 2, odd } } }, { 'y' })(
+          ridge.ones(3))
+      end,
+      ['a size'] = function()
+        module_of({ { 'Abs', { 'x' }, { 'y' } } }, { { 'x', 'f32', { odd } } }, { 'y' }):graph()
+      end,
+      ['a size that is not the one asked for'] = function()
+        require('ridge.onnx.draw').inputs(module_of({ { 'Abs', { 'x' }, { 'y' } } },
+          { { 'x', 'f32', { odd } } }, { 'y' }), { N = 2 })
+      end,
+      ['an input that is not given'] = function()
+        require('ridge.onnx.load').of(model_of({ { 'Abs', { odd }, { 'y' } } },
+          { { odd, 'f32', { 2 } } }, { 'y' }), 'g.onnx', { values = { z = ridge.ones(2) } })
+      end,
+      ['a condition'] = function()
+        local inner = { nodes = {}, inputs = {}, outputs = { { name = 'x' } }, initializers = {},
+          values = {} }
+        local branches = { then_branch = { type = 'graph', value = inner },
+          else_branch = { type = 'graph', value = inner } }
+        module_of({ { 'ReduceSum', { 'x' }, { 's' }, { keepdims = zero } },
+          { 'Greater', { 's', 'w' }, { odd } }, { 'If', { odd }, { 'y' }, branches } }, x, { 'y' },
+          { w = ridge.tensor(1) })(ridge.ones(2))
+      end,
+      ['a text in an attribute'] = function()
+        module_of({ { 'Resize', { 'x', '', 's' }, { 'y' }, { mode = { type = 'string',
+          value = odd } } } }, x, { 'y' }, { s = ridge.ones(1) }, 20)(ridge.ones(2))
+      end,
+    } do
+      local text = error_of(case):match '^[^\n]*'
+      assert.is_nil(text:find '%c', where .. ': ' .. text:gsub('%c', '?'))
+      assert.is_not_nil(text:find('a b [2J c', 1, true), where .. ': ' .. text)
+    end
+  end)
 end)
