@@ -520,6 +520,9 @@ rg_status rg_arena_obey(rg_arena *arena, rg_slots *layout)
   }
   RG_TRY(check_request(RG_CPU_DEVICE, layout->total));
   base = rg_system_take(RG_CPU_DEVICE, layout->total);
+  if (base == NULL && rg_memory_trim(RG_CPU_DEVICE) > 0) {
+    base = rg_system_take(RG_CPU_DEVICE, layout->total);
+  }
   if (base == NULL) {
     return rg_fail(RG_ENOMEM, "memory: the system has no %.4g MB left for a plan",
                    (double)layout->total / 1048576);

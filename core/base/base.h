@@ -319,6 +319,16 @@ void rg_site_reset_peaks(int32_t device);
 void *rg_system_take(int32_t device, int64_t bytes);
 void rg_system_give(int32_t device, void *data, int64_t bytes);
 
+/* Bytes that the system can still give to this process, as files below root ("", or a folder of
+** tests) say; INT64_MAX where they do not (available.c). */
+int64_t rg_memory_available(const char *root);
+
+/* Bytes of this process that are its own and have been touched; -1 where nothing says so. */
+int64_t rg_memory_resident(const char *root);
+
+/* Where the files that say so are: "" but in tests. */
+void rg_system_root(const char *root);
+
 /* Is RIDGE_ALLOC_POISON set: is memory full of 0xff whenever it is handed out? */
 bool rg_alloc_poisons(void);
 

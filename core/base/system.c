@@ -8,7 +8,6 @@
 ** pages further on, so that a time measured again in new blocks is one of another layout.
 */
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -20,7 +19,7 @@ enum {
   LINE = 64,
   PAGE_LINES = 64, /* lines of a page of 4 KB */
   SHIFT_PAGES = 16,
-  ASK_SYSTEM_FROM = 64 << 20 /* fresh blocks from here on are compared with what is available */
+  ASK_SYSTEM_EACH = 64 << 20 /* so much of fresh memory at most is not held against what there is */
 };
 
 #define WEAK __attribute__((weak))
@@ -29,6 +28,10 @@ extern void __asan_unpoison_memory_region(void const volatile *at, size_t bytes)
 
 static _Atomic uint64_t shift_seed; /* 0: nothing is shifted */
 static _Atomic uint64_t shift_draws;
+
+static const char *system_root = "";
+static _Atomic int64_t taken;       /* of the host's memory, by blocks that were not given back */
+static _Atomic int64_t taken_since; /* the system was asked what is available */
 
 /* The next random number of the seed (SplitMix64: Steele, Lea, Flood 2014). */
 static uint64_t draw(uint64_t seed)
@@ -89,28 +92,37 @@ static int64_t mapped_bytes(int64_t bytes)
   return (bytes + HUGE_PAGE - 1) & ~(int64_t)(HUGE_PAGE - 1);
 }
 
-/* Bytes the system says it can still give; INT64_MAX where it does not say. */
-static int64_t available_bytes(void)
+void rg_system_root(const char *root)
 {
-  FILE *file = fopen("/proc/meminfo", "re");
-  char line[128];
-  long long kb = -1;
-
-  while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-    if (sscanf(line, "MemAvailable: %lld kB", &kb) == 1) {
-      break;
-    }
-  }
-  if (file != NULL) {
-    fclose(file);
-  }
-  return kb < 0 ? INT64_MAX : (int64_t)kb * 1024;
+  system_root = root;
 }
 
 /*
-** The system hands out more than it has and kills later: a fresh large block is refused here when
-** it does not fit into what is available.
+** The system hands out more than it has and kills who writes to it: fresh memory is refused where
+** it does not fit into what is available.  That is asked each ASK_SYSTEM_EACH bytes.  What was
+** taken and not touched yet is not missing from what the system says, and counts here.
 */
+static bool fits(int64_t bytes)
+{
+  int64_t since = atomic_fetch_add(&taken_since, bytes) + bytes;
+  int64_t resident;
+  int64_t untouched = 0;
+
+  if (since < ASK_SYSTEM_EACH) {
+    return true;
+  }
+  resident = rg_memory_resident(system_root);
+  if (resident >= 0) {
+    untouched = rg_max_i64(0, atomic_load(&taken) - resident);
+  }
+  if (bytes + untouched > rg_memory_available(system_root) - ASK_SYSTEM_EACH) {
+    atomic_fetch_sub(&taken_since, bytes);
+    return false;
+  }
+  atomic_store(&taken_since, 0);
+  return true;
+}
+
 static void *host_take(int64_t bytes)
 {
   char *base;
@@ -118,14 +130,14 @@ static void *host_take(int64_t bytes)
   int64_t size;
   int64_t skip;
 
+  if (!fits(bytes)) {
+    return NULL;
+  }
   if (bytes < MAP_FROM) {
     return small_take(bytes);
   }
   shift = next_shift(true);
   size = mapped_bytes(bytes + shift);
-  if (bytes >= ASK_SYSTEM_FROM && bytes > available_bytes()) {
-    return NULL;
-  }
   base = mmap(NULL, (size_t)(size + HUGE_PAGE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
               -1, 0);
   if (base == MAP_FAILED) {
@@ -157,7 +169,11 @@ void *rg_system_take(int32_t device, int64_t bytes)
   rg_status status;
 
   if (device == RG_CPU_DEVICE) {
-    return host_take(bytes);
+    data = host_take(bytes);
+    if (data != NULL) {
+      atomic_fetch_add(&taken, bytes);
+    }
+    return data;
   }
   status = device == RG_PINNED ? rg_driver_that_pins()->pin(bytes, &data)
                                : rg_driver_of(device)->take(device, bytes, &data);
@@ -170,9 +186,12 @@ void rg_system_give(int32_t device, void *data, int64_t bytes)
     rg_driver_that_pins()->unpin(data);
   } else if (device != RG_CPU_DEVICE) {
     rg_driver_of(device)->give(device, data);
-  } else if (bytes < MAP_FROM) {
-    small_give(data);
   } else {
-    mapped_give(data, bytes);
+    atomic_fetch_sub(&taken, bytes);
+    if (bytes < MAP_FROM) {
+      small_give(data);
+    } else {
+      mapped_give(data, bytes);
+    }
   }
 }
