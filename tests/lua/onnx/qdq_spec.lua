@@ -186,8 +186,32 @@ describe('nodes of a QDQ file', function()
   end)
 
   for name, case in pairs {
-    ['a weight around another number'] = { 'DequantizeLinear DequantizeLinear DequantizeLinear '
-      .. 'Gemm Relu QuantizeLinear', function(g) g.w_zero = t({ 0, 1 }, 'i8') end },
+    ['a weight around another number'] = { 'Gemm', function(g)
+      g.w_zero = t({ 0, 1 }, 'i8')
+    end },
+    ['a weight around a number too far away'] = { 'DequantizeLinear DequantizeLinear '
+      .. 'DequantizeLinear Gemm Relu QuantizeLinear', function(g)
+        g.w_zero = t({ 0, 125 }, 'i8')
+      end },
+    ['a weight of u8'] = { 'Gemm', function(g)
+      g.w, g.w_zero = t({ { 129, 130, 131 }, { 6, 15, 16 } }, 'u8'), t({ 128, 10 }, 'u8')
+    end },
+    ['a weight of u8 around one number'] = { 'Gemm', function(g)
+      g.w, g.w_zero = t({ { 255, 0, 131 }, { 6, 15, 16 } }, 'u8'), t(128, 'u8')
+    end },
+    ['a weight of u8 in columns'] = { 'Gemm', function(g, graph, a)
+      g.w, g.w_zero = t({ { 1, 12 }, { 2, 7 }, { 3, 0 } }, 'u8'), t({ 0, 9 }, 'u8')
+      a.transB, graph.nodes[2].attributes.axis = int(0), int(1)
+    end },
+    ['a weight of u8 without a zero point'] = { 'Gemm', function(g, graph)
+      g.w, g.w_zero = t({ { 1, 2, 127 }, { 6, 15, 16 } }, 'u8'), nil
+      graph.nodes[2].inputs[3] = nil
+    end },
+    ['a weight of u8 that is no i8'] = { 'DequantizeLinear DequantizeLinear DequantizeLinear '
+      .. 'Gemm Relu QuantizeLinear', function(g, graph)
+        g.w, g.w_zero = t({ { 1, 2, 128 }, { 6, 15, 16 } }, 'u8'), nil
+        graph.nodes[2].inputs[3] = nil
+      end },
     ['scales of another axis'] = { 'DequantizeLinear DequantizeLinear DequantizeLinear Gemm Relu '
       .. 'QuantizeLinear', function(g, graph)
         g.w, g.w_scale, g.w_zero = t({ { 1, 2 }, { -4, 5 } }, 'i8'), t { 0.25, 0.5 },

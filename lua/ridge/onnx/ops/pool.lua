@@ -152,8 +152,18 @@ local function average(x, g, with_padding)
   return sum / counted(x, g, with_padding)
 end
 
+-- The average of bytes, where padding is the one that stands for 0; nil: it is none of one call.
+local function average_of_bytes(x, g, with_padding, zero)
+  if not is_flat(x, g, true) or with_padding and not g.exact then return nil end
+  local o = flat_options(g, g.after)
+  o.average, o.x_zero, o.skip_padding = true, zero, not with_padding
+  return ridge.scaled_pool2d(x, g.kernel, o)
+end
+
 function M.AveragePool(n, x)
-  return average(x, geometry(n, x), n:int('count_include_pad', 0) == 1)
+  local g, with_padding = geometry(n, x), n:int('count_include_pad', 0) == 1
+  if n.byte then return average_of_bytes(x, g, with_padding, n.byte) end -- qdq_moves.lua
+  return average(x, g, with_padding)
 end
 
 function M.LpPool(n, x)
