@@ -12,7 +12,7 @@ local KINDS = {}
 -- y_zero }, and the nodes.
 local function between(search, n, gone)
   local x = search:bytes(n.inputs[1])
-  local found, trial, parts = { act = 'none', x = x }, {}, { x and x.maker, n }
+  local found, trial, parts = { act = 'none', x = x }, {}, { x and x.node, n }
   if not x or n.outputs[2] and n.outputs[2] ~= '' then return nil end
   search:behind(n.outputs[1], trial, found, parts)
   if not found.dtype or found.act ~= 'none' or found.dtype ~= x.dtype

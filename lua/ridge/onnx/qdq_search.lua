@@ -81,7 +81,7 @@ local function is_along(n, axis, rank)
   return at == axis - 1 or at == axis - 1 - rank
 end
 
--- The bytes that a value is made of with one scale: { x, scale, zero, dtype, maker }.
+-- The bytes that a value is made of with one scale: { x, scale, zero, dtype, node }.
 function Search:bytes(name)
   local n = self.makers[name]
   if not n or n.op ~= 'DequantizeLinear' or not is_plain(n) then return nil end
@@ -90,7 +90,7 @@ function Search:bytes(name)
   local value = tensor and tensor.count == 1 and self:number(zero)
   local scale = self:scale(n.inputs[2])
   if not value or not BYTES[tensor.dtype] or not scale or scale.count ~= 1 then return nil end
-  return { x = n.inputs[1], scale = n.inputs[2], zero = value, dtype = tensor.dtype, maker = n }
+  return { x = n.inputs[1], scale = n.inputs[2], zero = value, dtype = tensor.dtype, node = n }
 end
 
 -- The node that alone reads a value, where it is of that kind.
@@ -149,7 +149,7 @@ local function around_zero(axis)
 end
 
 -- The weight that a value is made of, with a scale for each place of an axis: { name, scale, zero
--- (of its own: the name), tensor, rows, maker, shifted(w, zero) }.
+-- (of its own: the name), tensor, rows, node, shifted(w, zero) }.
 function Search:weight(name, axis_of)
   local n = self.makers[name]
   if not n or n.op ~= 'DequantizeLinear' or not is_plain(n) then return nil end
@@ -157,7 +157,7 @@ function Search:weight(name, axis_of)
   if not w or not BYTES[w.dtype] or w.ndim < 2 then return nil end
   local axis = axis_of(w)
   local found = { name = n.inputs[1], scale = n.inputs[2], zero = '', tensor = w,
-    rows = w.shape[axis], maker = n }
+    rows = w.shape[axis], node = n }
   local scale = self:scale(found.scale, found.rows)
   if not scale or scale.count > 1 and not is_along(n, axis, w.ndim) then return nil end
   if w.dtype == 'i8' and self:number(n.inputs[3]) == 0 then return found end
@@ -204,7 +204,7 @@ function Search:bias(name, rows)
     local scale = self:scale(n.inputs[2], rows)
     if b and b.dtype == 'i32' and b.ndim == 1 and b.count == rows and scale
       and self:number(n.inputs[3]) == 0 and (scale.count == 1 or is_along(n, 1, 1)) then
-      return { name = n.inputs[1], scale = n.inputs[2], maker = n }
+      return { name = n.inputs[1], scale = n.inputs[2], node = n }
     end
   end
   local b = self:tensor(name)

@@ -117,8 +117,9 @@ function M.of(st, sweep, rows, wanted)
     limit, share = best.limit(first.row, goal.measured, where.machines(st)(first.row.trial))
   end
   if limit and share > 1 then
-    say('Its limit is not known: it takes %.0f %% of the time that the ceilings allow, so they were '
-      .. 'measured while others used the machine, or operations are counted wrongly.', 100 / share)
+    say('Its limit is not known: it takes %.0f %% of the time that the ceilings allow, so they '
+      .. 'were measured while others used the machine, or operations are counted wrongly.',
+      100 / share)
   elseif limit then
     say('It is limited by %s and reaches %.0f %% of that roof.', limit, 100 * share)
   else

@@ -147,6 +147,18 @@ function M.check_filesystem(path)
   end
 end
 
+--- Raise what a copy failed with: it is the copy that has no place, not the file that is read.
+---@param path string the copy
+---@param err any
+function M.not_copied(path, err)
+  local full = type(err) == 'table' and err.message:find('SQLITE_FULL', 1, true)
+  if full or type(err) == 'table' and err.message:find('SQLITE_CANTOPEN', 1, true) then
+    blame.raise(('%s cannot be written: %s'):format((path:gsub('%.ridge%.part$', '')), full
+      and 'the disk is full' or 'it cannot be opened there'), 'EIO')
+  end
+  error(err, 0)
+end
+
 local function number(bytes, at)
   local a, b, c, d = bytes:byte(at + 1, at + 4)
   return ((a * 256 + b) * 256 + c) * 256 + d

@@ -322,15 +322,7 @@ function Database:copy(path, part)
     self:run('/* copy */ VACUUM INTO ?', part)
     assert(os.rename(part, path))
   end)
-  if ok then return end
-  clear()
-  -- it is the copy that has no place, not the file that is read
-  local full = type(err) == 'table' and err.message:find('SQLITE_FULL', 1, true)
-  if full or type(err) == 'table' and err.message:find('SQLITE_CANTOPEN', 1, true) then
-    blame.raise(('%s cannot be written: %s'):format((path:gsub('%.ridge%.part$', '')), full
-      and 'the disk is full' or 'it cannot be opened there'), 'EIO')
-  end
-  error(err, 0)
+  if not ok then clear() place.not_copied(path, err) end
 end
 
 --- As `query`, for somebody who waits to see the rows: Ctrl-C ends it.  Not for what has to come
