@@ -118,9 +118,11 @@ function M.axes(space)
   local axes, lower = {}, {}
   for name, values in pairs(space) do
     check_name(name)
-    if lower[name:lower()] then
+    local other = lower[name:lower()]
+    if other then
+      if name < other then name, other = other, name end
       blame.raise(('sweep: %s and %s differ only in case, which a database cannot tell apart')
-        :format(lower[name:lower()], name), 'EARG', 'sweep')
+        :format(other, name), 'EARG', 'sweep')
     end
     lower[name:lower()] = name
     local when = getmetatable(values) == When and values
