@@ -26,7 +26,8 @@ SIMDS   := base $(if $(filter x86_64,$(ARCH)),avx2 avx512)
 # nor with compilers that cannot link into an object; `make LTO=` leaves it out.
 LTO     ?= $(if $(EXTRA),,$(if $(shell $(CC) -v 2>&1 | grep '^gcc version'),-flto=auto))
 
-CORE    := $(sort $(shell find core -name '*.c' -not -path 'core/cpu/simd/*') $(wildcard gpu/*.c))
+CORE    := $(sort $(shell find core -name '*.c' -not -path 'core/cpu/simd/*' \
+             -not -path core/dist/mpi.c) $(wildcard gpu/*.c))
 SIMD    := $(sort $(wildcard core/cpu/simd/*.c))
 HOST    := $(sort $(wildcard lua/*.c))
 LUA     := $(sort $(shell find lua/ridge recipes -name '*.lua' 2>/dev/null))
@@ -47,6 +48,11 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
+# messages between processes, by a library of their own, where Open MPI is (scripts/deps mpi)
+MPI_INC := $(shell pkg-config --cflags-only-I ompi-c 2>/dev/null)
+MPI_OBJ := $(BUILD)/obj/core/dist/mpi.o
+MPI_LIBRARY := $(if $(MPI_INC),$(BUILD)/libridge_mpi.so)
+
 # each step is one short line; `make V=1` shows the commands
 show = $(if $(V),,@echo "  $(1)";)
 # What the compiler says of an object stays beside it, where `make strict` looks.
@@ -56,6 +62,7 @@ compile = code=0; $(CC) $(CFLAGS) $(1) -MMD -MP -c -o $@ $< 2>$@.said || code=1;
 .DELETE_ON_ERROR:
 .PHONY: all
 all: ridge $(BUILD)/libridge.so $(BUILD)/ridge.so  ## build the ridge program and the library
+all: $(MPI_LIBRARY)
 
 # -- what scripts/deps installs must be there before anything compiles ---------
 ifneq ($(filter-out clean help,$(or $(MAKECMDGOALS),all)),)
@@ -102,6 +109,10 @@ $(BUILD)/git.h: .PHONY_git
 	@mkdir -p $(@D)
 	@scripts/git_facts >$@.new && { cmp -s $@.new $@ || cp $@.new $@; }; rm -f $@.new
 .PHONY: .PHONY_git
+
+$(MPI_OBJ): CFLAGS += $(MPI_INC:-I%=-isystem %)
+$(BUILD)/libridge_mpi.so: $(MPI_OBJ)
+	$(call show,ld $@)$(CC) -shared $(EXTRA) -o $@ $^ $(shell pkg-config --libs ompi-c)
 
 $(BUILD)/libridge.so: $(OBJ) $(BUILD)/obj/lua/worker.o
 	$(call show,ld $@)$(CC) -shared -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
@@ -181,7 +192,8 @@ check: all strict    ## run what is not a test: layers, docs, map, words, format
 	@$(RUN) tests/check
 	@CC='$(CC)' luajit scripts/check/run.lua
 .PHONY: strict objects
-OBJECTS := $(OBJ) $(UNITOBJ) $(HOSTOBJ) $(CTESTS:%.c=$(BUILD)/obj/%.o)
+OBJECTS := $(OBJ) $(UNITOBJ) $(HOSTOBJ) $(if $(MPI_INC),$(MPI_OBJ)) \
+  $(CTESTS:%.c=$(BUILD)/obj/%.o)
 strict: objects      ## fail if the compiler said anything of any object
 	@said=$$(cat $(OBJECTS:%=%.said) 2>/dev/null) || \
 	  said="$(BUILD) has objects of which nobody kept what the compiler said: make clean"; \
@@ -228,4 +240,5 @@ clean:               ## remove what was built
 help:                ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile gpu/gpu.mk | expand -t 12
 
+-include $(MPI_OBJ:.o=.d)
 -include $(OBJ:.o=.d) $(UNITOBJ:.o=.d) $(HOSTOBJ:.o=.d) $(CTESTS:%.c=$(BUILD)/obj/%.d)

@@ -36,6 +36,7 @@
 #include "ridge/loss.h"
 #include "ridge/step.h"
 #include "ridge/collective.h"
+#include "ridge/group.h"
 #include "ridge/grad.h"
 #include "ridge/graph.h"
 #include "ridge/ir.h"

@@ -14,6 +14,7 @@ local READ = {
   { 'RIDGE_ISA', 'instruction set of the kernels: base, avx2, avx512, avx512_bf16, amx' },
   { 'RIDGE_GEMM', 'what computes products: auto, onednn, openblas, own' },
   { 'RIDGE_GPU', "path of the GPU's library" },
+  { 'RIDGE_MPI', 'path of the library for MPI' },
   { 'RIDGE_CUDNN', 'path of cuDNN' },
   { 'RIDGE_NVRTC', 'path of NVRTC' },
   { 'RIDGE_DB', 'the database of results' },

@@ -31,7 +31,7 @@ local LUA_ROWS = {
 }
 local FAMILY = { budget = "base", device = "base", ring = "base", attention = "op", image = "op",
   loss = "op", norm = "op", collective = "op", step = "op", choice = "op", element = "op",
-  schema = "op", ir = "graph", compound = "layer", factor = "layer", onnx = "io",
+  group = "dist", schema = "op", ir = "graph", compound = "layer", factor = "layer", onnx = "io",
   safetensors = "io" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
@@ -39,6 +39,7 @@ local OWNERS = { -- headers by the beginning of their name, and who may include 
   { "cblas", "^core/cpu/" },
   { "lapacke", "^core/cpu/" },
   { "cuda", "^gpu/" },
+  { "mpi.h", "^core/dist/mpi%.c$" },
   { "lua", "^lua/[^/]*$" },
   { "lauxlib", "^lua/[^/]*$" },
   { "histedit", "^lua/[^/]*$" },

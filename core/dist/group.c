@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** A group: the thread that owns the library for messages, and the calls that wait for it.
+**
+** The library is opened, used and ended on that thread alone (MPI_THREAD_SERIALIZED is more than
+** that needs), so messages move while the process computes: Open MPI moves nothing between calls of
+** its functions.
+*/
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "dist/group.h"
+
+/* A wait looks at Ctrl-C so often. */
+static const int64_t look_ns = 20000000;
+
+enum { FIRST_TIMEOUT_S = 60 };
+
+typedef struct waiting_call {
+  struct waiting_call *next;
+  rg_group_call call;
+} waiting_call;
+
+struct rg_group {
+  rg_group_work work;
+  rg_transport_open *open;
+  void *argument;
+  pthread_t thread;
+  pthread_mutex_t lock;
+  pthread_cond_t asked; /* something is to be done */
+  pthread_cond_t done;  /* something is */
+  waiting_call *first;
+  waiting_call **last;
+  int64_t started; /* calls */
+  int64_t ended;
+  bool ready;
+  bool ending;
+  rg_status failed; /* what the first failure was, RG_OK so far */
+  char why[512];
+};
+
+/* -- The thread -------------------------------------------------------------------------------- */
+
+static void fail_locked(rg_group *g, rg_status status)
+{
+  if (g->failed == RG_OK) {
+    g->failed = status;
+    snprintf(g->why, sizeof(g->why), "%s", rg_error_message());
+  }
+}
+
+static rg_status open_transport(rg_group *g)
+{
+  rg_group_work *w = &g->work;
+
+  w->transport = (rg_transport){ .name = "none", .size = 1, .local_size = 1 };
+  if (g->open != NULL) {
+    RG_TRY(g->open(g->argument, &w->transport));
+  }
+  w->told = rg_host_zeroed((size_t)w->transport.size * sizeof(*w->told));
+  w->waiting = rg_host_zeroed((size_t)w->transport.size * 2 * sizeof(*w->waiting));
+  if (w->told == NULL || w->waiting == NULL) {
+    return rg_fail(RG_ENOMEM, "dist: no memory for %d ranks", w->transport.size);
+  }
+  return RG_OK;
+}
+
+/* Take calls until none will come any more; the lock is held. */
+static void serve(rg_group *g)
+{
+  for (;;) {
+    waiting_call *next = g->first;
+    rg_status status;
+
+    if (next == NULL && g->ending) {
+      return;
+    }
+    if (next == NULL) {
+      pthread_cond_wait(&g->asked, &g->lock);
+      continue;
+    }
+    g->first = next->next;
+    if (g->first == NULL) g->last = &g->first;
+    status = g->failed;
+    g->work.serial++;
+    pthread_mutex_unlock(&g->lock);
+    if (status == RG_OK) status = rg_group_run(&g->work, &next->call);
+    rg_host_free(next);
+    pthread_mutex_lock(&g->lock);
+    if (status != RG_OK) fail_locked(g, status);
+    g->ended++;
+    pthread_cond_broadcast(&g->done);
+  }
+}
+
+static void *run(void *argument)
+{
+  rg_group *g = argument;
+  rg_status status = open_transport(g);
+
+  pthread_mutex_lock(&g->lock);
+  if (status != RG_OK) fail_locked(g, status);
+  g->ready = true;
+  pthread_cond_broadcast(&g->done);
+  serve(g);
+  status = g->failed;
+  pthread_mutex_unlock(&g->lock);
+  /* behind a failure the others may not be there, and whoever ends us tells them */
+  if (status == RG_OK && g->work.transport.end != NULL) {
+    g->work.transport.end(g->work.transport.self);
+  }
+  return NULL;
+}
+
+/* -- Its life ---------------------------------------------------------------------------------- */
+
+static void destroy(rg_group *g)
+{
+  rg_host_free(g->work.told);
+  rg_host_free(g->work.waiting);
+  rg_host_free(g->work.scratch);
+  pthread_cond_destroy(&g->asked);
+  pthread_cond_destroy(&g->done);
+  pthread_mutex_destroy(&g->lock);
+  rg_host_free(g);
+}
+
+/* Signals are the other threads'. */
+static int start_thread(rg_group *g)
+{
+  sigset_t all;
+  sigset_t before;
+  int code;
+
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  code = pthread_create(&g->thread, NULL, run, g);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return code;
+}
+
+rg_status rg_group_new(rg_transport_open *open, void *argument, rg_group **out)
+{
+  rg_group *g = rg_host_zeroed(sizeof(*g));
+  pthread_condattr_t monotonic;
+  rg_status status;
+
+  if (g == NULL) {
+    return rg_fail(RG_ENOMEM, "dist: no memory for a group");
+  }
+  g->open = open;
+  g->argument = argument;
+  g->last = &g->first;
+  atomic_store(&g->work.timeout_ns, FIRST_TIMEOUT_S * 1000000000LL);
+  pthread_mutex_init(&g->lock, NULL);
+  pthread_cond_init(&g->asked, NULL);
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&g->done, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  if (start_thread(g) != 0) {
+    destroy(g);
+    return rg_fail(RG_ESYS, "dist: the system starts no thread");
+  }
+  pthread_mutex_lock(&g->lock);
+  while (!g->ready) {
+    pthread_cond_wait(&g->done, &g->lock);
+  }
+  status = g->failed;
+  if (status != RG_OK) {
+    (void)rg_fail(status, "%s", g->why);
+  }
+  pthread_mutex_unlock(&g->lock);
+  if (status != RG_OK) {
+    rg_group_release(g);
+    return status;
+  }
+  *out = g;
+  return RG_OK;
+}
+
+void rg_group_release(rg_group *g)
+{
+  if (g == NULL) return;
+  pthread_mutex_lock(&g->lock);
+  g->ending = true;
+  pthread_cond_signal(&g->asked);
+  pthread_mutex_unlock(&g->lock);
+  pthread_join(g->thread, NULL);
+  destroy(g);
+}
+
+/* -- What it is -------------------------------------------------------------------------------- */
+
+int32_t rg_group_rank(const rg_group *g)
+{
+  return g->work.transport.rank;
+}
+
+int32_t rg_group_size(const rg_group *g)
+{
+  return g->work.transport.size;
+}
+
+int32_t rg_group_local_rank(const rg_group *g)
+{
+  return g->work.transport.local_rank;
+}
+
+int32_t rg_group_local_size(const rg_group *g)
+{
+  return g->work.transport.local_size;
+}
+
+const char *rg_group_library(const rg_group *g)
+{
+  return g->work.transport.name;
+}
+
+rg_status rg_group_set_timeout(rg_group *g, double seconds)
+{
+  if (!(seconds > 0 && seconds <= 1e9)) {
+    return rg_fail(RG_EARG, "dist: a timeout is above 0 s, got %g", seconds);
+  }
+  atomic_store(&g->work.timeout_ns, (int64_t)(seconds * 1e9));
+  return RG_OK;
+}
+
+void rg_group_part(int64_t n, int32_t rank, int32_t size, int64_t *first, int64_t *part)
+{
+  int64_t each = n / size;
+  int64_t more = n % size; /* of the first ranks one each */
+
+  *first = rank * each + rg_min_i64(rank, more);
+  *part = each + (rank < more);
+}
+
+/* -- Calls ------------------------------------------------------------------------------------- */
+
+static rg_status check(const rg_group *g, const rg_group_call *call)
+{
+  const bool reduces = call->kind == RG_GROUP_ALL_REDUCE || call->kind == RG_GROUP_REDUCE_SCATTER;
+  const int32_t kind = rg_dtype_kind(call->dtype);
+  char text[96];
+
+  if (call->kind < 0 || call->kind >= RG_GROUP_KINDS || call->op < 0 || call->op >= RG_GROUP_OPS) {
+    return rg_fail(RG_EARG, "dist: there is no call of kind %d and operation %d", call->kind,
+                   call->op);
+  }
+  rg_group_text(call->kind, call->op, call->dtype, call->count, text, sizeof(text));
+  if (rg_dtype_bytes(call->dtype) == 0 || call->count < 0 || call->unit < 1 ||
+      call->count % call->unit != 0 || !(call->weight >= 0) ||
+      (call->count > 0 && (call->in == NULL || call->out == NULL))) {
+    return rg_fail(RG_EARG, "dist: %s: memory, a count, a unit that divides it and a weight from 0",
+                   text);
+  }
+  if (call->root < 0 || call->root >= g->work.transport.size) {
+    return rg_fail(RG_EARG, "dist: there is no rank %d; ranks are 0 to %d", call->root,
+                   g->work.transport.size - 1);
+  }
+  if (reduces &&
+      ((kind & RG_KIND_STORED) != 0 || ((kind & RG_KIND_LOGIC) != 0 && call->op != RG_GROUP_MAX) ||
+       ((kind & RG_KIND_WHOLE) != 0 && call->op != RG_GROUP_MAX && call->op != RG_GROUP_SUM))) {
+    return rg_fail(RG_EDTYPE, "dist: there is no %s", text);
+  }
+  return RG_OK;
+}
+
+static rg_status refuse_failed(rg_group *g)
+{
+  rg_status status;
+
+  pthread_mutex_lock(&g->lock);
+  status = g->failed;
+  if (status != RG_OK) (void)rg_fail(status, "%s", g->why);
+  pthread_mutex_unlock(&g->lock);
+  return status;
+}
+
+rg_status rg_group_start(rg_group *g, const rg_group_call *call, int64_t *ticket)
+{
+  waiting_call *new;
+
+  RG_TRY(check(g, call));
+  RG_TRY(refuse_failed(g));
+  new = rg_host_alloc(sizeof(*new));
+  if (new == NULL) {
+    return rg_fail(RG_ENOMEM, "dist: no memory for a call");
+  }
+  *new = (waiting_call){ .call = *call };
+  pthread_mutex_lock(&g->lock);
+  *g->last = new;
+  g->last = &new->next;
+  *ticket = ++g->started;
+  pthread_cond_signal(&g->asked);
+  pthread_mutex_unlock(&g->lock);
+  return RG_OK;
+}
+
+int32_t rg_group_ended(rg_group *g, int64_t ticket)
+{
+  bool ended;
+
+  pthread_mutex_lock(&g->lock);
+  ended = g->ended >= ticket;
+  pthread_mutex_unlock(&g->lock);
+  return ended;
+}
+
+static void look(rg_group *g)
+{
+  struct timespec then;
+
+  clock_gettime(CLOCK_MONOTONIC, &then);
+  then.tv_nsec += look_ns;
+  if (then.tv_nsec >= 1000000000) {
+    then.tv_nsec -= 1000000000;
+    then.tv_sec++;
+  }
+  pthread_cond_timedwait(&g->done, &g->lock, &then);
+}
+
+rg_status rg_group_wait(rg_group *g, int64_t ticket)
+{
+  rg_status status;
+
+  pthread_mutex_lock(&g->lock);
+  while (g->ended < ticket && g->ended < g->started) {
+    look(g);
+    if (rg_interrupt_pending()) atomic_store(&g->work.stop, 1);
+  }
+  status = g->failed;
+  if (status != RG_OK) (void)rg_fail(status, "%s", g->why);
+  pthread_mutex_unlock(&g->lock);
+  return status;
+}
+
+int64_t rg_group_digest(const void *bytes, int64_t n)
+{
+  const char *at = bytes;
+  uint64_t hash = 0xcbf29ce484222325u;
+
+  for (; n > 0; n -= 8, at += 8) {
+    uint64_t word = 0;
+
+    memcpy(&word, at, (size_t)rg_min_i64(n, 8));
+    hash = (hash ^ word) * 0x100000001b3u;
+    hash ^= hash >> 29; /* the upper bits of words reach the lower ones */
+  }
+  return (int64_t)hash;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Groups of processes: all that knows of libraries for messages.  A library brings a transport, which
+** sends bytes from one rank to another; what collectives mean, in which order sums are added up,
+** who is missing and what does not fit together is written here, once for all of them.
+*/
+#ifndef RIDGE_DIST_GROUP_H
+#define RIDGE_DIST_GROUP_H
+
+#include "base/base.h"
+#include "ridge/group.h"
+
+enum { RG_TRANSPORT_ABI = 1 };
+
+/*
+** What a library does.  All of it is called by one thread, that which opened it.  A slot is the
+** number of a message under way, 0 .. 2 * size - 1.
+*/
+typedef struct rg_transport {
+  const char *name;
+  void *self;
+  int32_t rank;
+  int32_t size;
+  int32_t local_rank;
+  int32_t local_size;
+  /* Begin to send or to receive n bytes, n up to 2^30.  Messages of one tag between two ranks
+  ** arrive in their order, and are received with the length they were sent with. */
+  rg_status (*send)(void *self, int32_t slot, int32_t peer, int32_t tag, const void *bytes,
+                    int64_t n);
+  rg_status (*receive)(void *self, int32_t slot, int32_t peer, int32_t tag, void *bytes, int64_t n);
+  /* done: has the message of a slot arrived, or left?  What was not done before goes on. */
+  rg_status (*test)(void *self, int32_t slot, bool *done);
+  /* All ranks end together. */
+  void (*end)(void *self);
+} rg_transport;
+
+/* What a library may call. */
+typedef struct rg_transport_host {
+  int32_t abi; /* RG_TRANSPORT_ABI */
+  int32_t _pad;
+  rg_status (*fail)(rg_status code, const char *format, ...);
+} rg_transport_host;
+
+/* Opens a transport on the thread that uses it.  argument: the opener's own. */
+typedef rg_status rg_transport_open(void *argument, rg_transport *out);
+
+/* The function that a library exports: rg_mpi_transport. */
+typedef rg_status rg_transport_entry(const rg_transport_host *host, rg_transport *out);
+
+/* -- A group -------------------------------------------------------------------------------- */
+
+/* A group over a transport, with a thread of its own; open: NULL for a process that is alone.
+** RG_ENOMEM, RG_ESYS, what open says. */
+rg_status rg_group_new(rg_transport_open *open, void *argument, rg_group **out) RG_CHECK;
+
+/* End it together with all ranks, behind what was started; NULL does nothing. */
+void rg_group_release(rg_group *group);
+
+/* -- A call, on the thread of the group ------------------------------------------------------ */
+
+/* What each rank tells the others before a call. */
+typedef struct rg_announcement {
+  int64_t serial;
+  int64_t count;
+  int64_t unit;
+  double weight;
+  int32_t kind;
+  int32_t op;
+  int32_t dtype;
+  int32_t root;
+} rg_announcement;
+
+/* What calls are run with. */
+typedef struct rg_group_work {
+  rg_transport transport;
+  rg_announcement *told; /* by each rank */
+  bool *waiting;         /* by slot */
+  void *scratch;
+  int64_t scratch_bytes;
+  int64_t serial; /* of the call that runs, from 1 */
+  _Atomic int64_t timeout_ns;
+  _Atomic int32_t stop; /* 1: give up */
+} rg_group_work;
+
+rg_status rg_group_run(rg_group_work *work, const rg_group_call *call) RG_CHECK;
+
+/* "all_reduce, sum of 10 f32" */
+const char *rg_group_text(int32_t kind, int32_t op, int32_t dtype, int64_t count, char *text,
+                          size_t size);
+
+/*
+** Reduce what n ranks brought into out.
+**
+** parts     the n ranks' elements, in their order; out may be one of them
+** weights   of the ranks
+*/
+void rg_group_reduce(int32_t op, int32_t dtype, const void *const *parts, const double *weights,
+                     int32_t n, int64_t count, void *out);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** The group of this process: is there a launcher, and where is the library for its messages?
+*/
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dist/group.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static rg_group *own;
+static int32_t own_library; /* what it was opened as */
+
+/* What launchers set in each process that they start. */
+static const char *const LAUNCHERS[] = { "OMPI_COMM_WORLD_SIZE", "PMIX_RANK" };
+
+static const char *launcher(void)
+{
+  for (size_t i = 0; i < sizeof(LAUNCHERS) / sizeof(LAUNCHERS[0]); i++) {
+    if (getenv(LAUNCHERS[i]) != NULL) {
+      return LAUNCHERS[i];
+    }
+  }
+  return NULL;
+}
+
+/* The folder that the file with this code is in, behind links, then the library's name. */
+static void beside(char *path, size_t size)
+{
+  Dl_info info;
+  const char *slash;
+  char *whole;
+
+  snprintf(path, size, "libridge_mpi.so");
+  if (dladdr(&own, &info) == 0 || info.dli_fname == NULL) {
+    return;
+  }
+  /* without a slash it is a program that was found on the PATH */
+  whole = realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe", NULL);
+  slash = whole != NULL ? strrchr(whole, '/') : NULL;
+  if (slash != NULL) {
+    snprintf(path, size, "%.*s/libridge_mpi.so", (int)(slash - whole), whole);
+  }
+  free(whole);
+}
+
+/* RIDGE_MPI names another library.  Its names are everybody's: Open MPI's parts look for them. */
+static rg_status open_library(void *argument, rg_transport *out)
+{
+  const rg_transport_host host = { .abi = RG_TRANSPORT_ABI, .fail = (rg_fail) };
+  const char *given = getenv("RIDGE_MPI");
+  rg_transport_entry *entry;
+  char path[4096];
+  void *library;
+
+  (void)argument;
+  beside(path, sizeof(path));
+  if (given != NULL && given[0] != '\0') snprintf(path, sizeof(path), "%s", given);
+  library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+  if (library == NULL) {
+    return rg_fail(RG_ENET,
+                   "dist: the library for MPI is not there (%s); it is built where "
+                   "libopenmpi-dev is",
+                   dlerror());
+  }
+  entry = (rg_transport_entry *)(uintptr_t)dlsym(library, "rg_mpi_transport");
+  if (entry == NULL) {
+    return rg_fail(RG_ENET, "dist: %s has no function rg_mpi_transport", path);
+  }
+  return entry(&host, out);
+}
+
+/* A process that fails ends without the others: the launcher sees that, and ends them. */
+static void at_exit(int status, void *argument)
+{
+  (void)argument;
+  if (status == 0) {
+    rg_group_release(own);
+    own = NULL;
+  }
+}
+
+static rg_status open_own(int32_t library)
+{
+  const bool messages = library == RG_GROUP_MPI || (library == RG_GROUP_AUTO && launcher());
+
+  if (library < RG_GROUP_AUTO || library > RG_GROUP_ALONE) {
+    return rg_fail(RG_EARG, "dist: there is no library %d", library);
+  }
+  if (own != NULL) {
+    return library == own_library || library == RG_GROUP_AUTO
+               ? RG_OK
+               : rg_fail(RG_EARG, "dist: this process has a group already, over %s",
+                         rg_group_library(own));
+  }
+  RG_TRY(rg_group_new(messages ? open_library : NULL, NULL, &own));
+  own_library = messages ? RG_GROUP_MPI : RG_GROUP_ALONE;
+  if (on_exit(at_exit, NULL) != 0) {
+    return rg_fail(RG_ESYS, "dist: the end of the process cannot be watched");
+  }
+  return RG_OK;
+}
+
+rg_status rg_group_open(int32_t library, rg_group **out)
+{
+  rg_status status;
+
+  pthread_mutex_lock(&lock);
+  status = open_own(library);
+  if (status == RG_OK) *out = own;
+  pthread_mutex_unlock(&lock);
+  return status;
+}
