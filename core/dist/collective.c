@@ -6,9 +6,9 @@
 ** something else is told of before a byte of data is sent, and one that does not come is known by
 ** name: a blocking collective of MPI's says neither, and cannot be left again.
 **
-** All-reduce is a reduce-scatter and an all-gather: each rank receives its part of what the
-** others have, adds the parts up in the order of the ranks, and sends them what came out.  Each byte of the
-** result is computed in one place, so all have the same bits.
+** All-reduce is a reduce-scatter and an all-gather: each rank receives its part of what the others
+** have, adds the parts up in the order of the ranks, and sends them what came out.  Each byte of
+** the result is computed in one place, so all have the same bits.
 */
 #include <sched.h>
 #include <stdio.h>

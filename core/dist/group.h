@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Groups of processes: all that knows of libraries for messages.  A library brings a transport, which
-** sends bytes from one rank to another; what collectives mean, in which order sums are added up,
-** who is missing and what does not fit together is written here, once for all of them.
+** Groups of processes: all that knows of libraries for messages.  A library brings a transport,
+** which sends bytes from one rank to another; what collectives mean, in which order sums are added
+** up, who is missing and what does not fit together is written here, once for all of them.
 */
 #ifndef RIDGE_DIST_GROUP_H
 #define RIDGE_DIST_GROUP_H

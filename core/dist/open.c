@@ -90,6 +90,11 @@ static rg_status open_own(int32_t library)
   if (library < RG_GROUP_AUTO || library > RG_GROUP_ALONE) {
     return rg_fail(RG_EARG, "dist: there is no library %d", library);
   }
+  if (library == RG_GROUP_MPI && launcher() == NULL) {
+    return rg_fail(RG_ENET,
+                   "dist: no launcher (ridge launch, mpirun, srun --mpi=pmix) started this "
+                   "process, so there are no others");
+  }
   if (own != NULL) {
     return library == own_library || library == RG_GROUP_AUTO
                ? RG_OK

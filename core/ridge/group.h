@@ -60,7 +60,8 @@ enum {
 **
 ** library   RG_GROUP_AUTO ...
 ** out       borrowed
-** RG_EARG; RG_ENET where a launcher started this process and the library cannot be opened.
+** RG_EARG; RG_ENET where a launcher started this process and the library cannot be opened, and
+** where none did and MPI is asked for.
 */
 RG_API rg_status rg_group_open(int32_t library, rg_group **out) RG_CHECK;
 

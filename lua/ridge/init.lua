@@ -38,7 +38,7 @@ local M = {
 local LATE = {
   memory = 'ridge.memory', backend = 'ridge.backend', types = 'ridge.types', nn = 'ridge.nn',
   optim = 'ridge.optim', data = 'ridge.data', graph = 'ridge.graph', device = 'ridge.device',
-  onnx = 'ridge.onnx', prune = 'ridge.prune', quant = 'ridge.quant',
+  dist = 'ridge.dist', onnx = 'ridge.onnx', prune = 'ridge.prune', quant = 'ridge.quant',
   smaller = { 'ridge.smaller', 'smaller' },
   capture = { 'ridge.capture', 'capture' }, used = { 'ridge.graph_record', 'used' },
   compile = { 'ridge.compile', 'compile' },

@@ -22,7 +22,7 @@ local LUA_ROWS = {
   { "random", "types", "show", "ring", "ranges", "lines" },
   { "tensor" }, { "fitted", "graph_links", "graph_names", "plan", "plan_choices" }, { "choices" },
   { "plan_why" }, { "backend", "data", "device", "graph_args", "memory", "nn", "optim", "process" },
-  { "graph_passes", "graph_plan", "graph_record", "graph_trial" }, { "graph_sizes" },
+  { "dist", "graph_passes", "graph_plan", "graph_record", "graph_trial" }, { "graph_sizes" },
   { "graph_changes", "graph_dot", "graph_memory", "graph_text" }, { "graph" }, -- late
   { "capture" }, { "init" }, { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
   { "compile", "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },

@@ -162,6 +162,13 @@ M.FUNCTIONS = {
     .. '"reduce-overhead", "auto" }, say = function() end }',
   ['ridge.einsum'] = 'one { "ij,jk->ik", "ij,jk", "ij,jk->" }, F(a, b), F(b, c)',
   ['ridge.concat'] = '{ F(a, b), F(a, c), F(a, d) }, 2',
+  ['ridge.dist.init'] = 'one { {}, { backend = "none", timeout = 5 } }',
+  ['ridge.dist.all_reduce'] = 'F(a, b), one { "sum", "mean", "max" }',
+  ['ridge.dist.broadcast'] = 'F(a, b), one { 0 }',
+  ['ridge.dist.all_gather'] = 'F(a, b)',
+  ['ridge.dist.reduce_scatter'] = 'F(a, b), one { "sum", "mean", "max" }',
+  ['ridge.dist.barrier'] = '',
+  ['ridge.dist.same'] = 'net(a, b)',
   ['ridge.data.Loader'] = '{ F(7, 3), I(2, 7) }, { batch = one { 1, 2, 3, 7, 8 }, '
     .. 'shuffle = often(50), drop_last = often(50), workers = one { 0, 0, 1, 2 } }',
   ['ridge.data.csv'] = 'file("fit.csv", "a,b\\n1,2\\n3,\\"4\\"\\n")',
