@@ -64,8 +64,9 @@ local SPAWN = {
   own_group = { 'boolean', default = false, doc = "out of reach of the terminal's Ctrl-C" },
 }
 
--- This program: ridge, or the luajit that loaded the library.
-local function program()
+--- This program: ridge, or the luajit that loaded the library.
+---@return string path
+function M.program()
   local buffer = ffi.new 'char[4096]'
   local n = tonumber(ffi.C.ridge_process_readlink('/proc/self/exe', buffer, 4095))
   if n <= 0 then blame.raise('process: /proc/self/exe cannot be read', 'ESYS') end
@@ -98,7 +99,7 @@ function M.spawn(given)
   if given_one ~= 1 then
     blame.raise('process.spawn: one of module, words and program', 'EARG', 'process.spawn')
   end
-  local words = opt.program or { program() }
+  local words = opt.program or { M.program() }
   for _, word in ipairs(opt.program and {} or opt.words or { '-e', CODE:format(opt.module) }) do
     words[#words + 1] = word
   end

@@ -152,6 +152,7 @@ function M.init(given)
   call.check(C.rg_group_open(LIBRARIES[opts.backend], slot), 'dist.init')
   if not world then
     world = World(slot[0])
+    if world.size > 1 then io.stdout:setvbuf 'line' end -- a launcher may end this process
     call.check(C.rg_group_set_timeout(world.group, opts.timeout), 'dist.init')
     world:_agree('dist.init', { 'ridge is ' .. ffi.string(C.rg_build_facts()),
       ('timeout is %g'):format(opts.timeout) })

@@ -384,8 +384,8 @@ options --help
 
 -- The help of every command; a command that is new stands in none of them, and fails below.
 local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'best', 'calibrate', 'check',
-  'choices', 'compare', 'completion', 'db', 'docs', 'doctor', 'export', 'help', 'kernel', 'list',
-  'merge', 'note', 'onnx', 'peek', 'plot', 'profile', 'query', 'replay', 'replot', 'report',
+  'choices', 'compare', 'completion', 'db', 'docs', 'doctor', 'export', 'help', 'kernel', 'launch',
+  'list', 'merge', 'note', 'onnx', 'peek', 'plot', 'profile', 'query', 'replay', 'replot', 'report',
   'retry', 'run', 'show', 'smaller', 'stubs', 'sweep', 'sweeps', 'top', 'trust', 'watch' }
 
 local lines = { '--help', '-h', 'help' }
