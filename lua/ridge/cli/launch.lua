@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- `ridge launch -n N script.lua args`: the same script as N processes of this machine.
 --
--- mpirun starts them. They are tied together: mpirun gets SIGTERM when this process is gone, however
--- it went, and a rank gets SIGKILL when mpirun is, so no process outlives them.
+-- mpirun starts them. They are tied together: mpirun gets SIGTERM when this process is gone,
+-- however it went, and a rank gets SIGKILL when mpirun is, so no process outlives them.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -33,7 +33,7 @@ first rank that failed; then, and with Ctrl-C, all end. It needs mpirun, Debian'
 local GRACE_NS = 5e9 -- for mpirun to end its ranks
 
 -- What mpirun is told. On one machine ranks speak through shared memory; of another process's own
--- containers often let nobody read (ompi #4948). Who waits must not spin: others need the processor.
+-- containers often let nobody read (ompi #4948). Who waits must not spin beside who computes.
 local OPTIONS = {
   { 'btl', 'self,vader' }, { 'btl_vader_single_copy_mechanism', 'none' },
   { 'mpi_yield_when_idle', '1' },

@@ -21,6 +21,7 @@ local rows = require 'ridge.data.rows'
 local M = {}
 
 local slot = ref.slot
+local first_slot, part_slot = ffi.new 'int64_t[1]', ffi.new 'int64_t[1]'
 
 local Loader = class.class 'data.Loader'
 
@@ -39,6 +40,7 @@ local SPEC = {
   pinned = { 'boolean', default = true,
     doc = "gather into memory that a GPU's copies reach by themselves, or wait for each copy" },
   prepared = { 'table', doc = 'how ridge.data.csv prepared the sources: goes into checkpoints' },
+  world = { 'table', doc = 'of ridge.dist.init: each rank gets its rows of each batch' },
   transform = { 'function', doc = 'f(number, row, ...) that changes each row, in the threads' },
 }
 
@@ -89,6 +91,23 @@ local function choose_device(self, opts)
   self.device, self.home, self.name = device, home, ffi.string(C.rg_device_name(device))
 end
 
+-- The ranks that batches are shared out to; alone it is one.
+local function join(self, opts)
+  local world = opts.world
+  self.rank, self.ranks = 0, 1
+  if not world then return end
+  if type(world._agree) ~= 'function' then
+    blame.raise('data.Loader: world is what ridge.dist.init gives, got ' .. blame.show(world),
+      'EARG')
+  end
+  self.rank, self.ranks = world.rank, world.size
+  local lines = { ('there are %d rows'):format(self.rows) }
+  for _, name in ipairs { 'batch', 'shuffle', 'drop_last', 'seed' } do
+    lines[#lines + 1] = ('option %s is %s'):format(name, tostring(opts[name]))
+  end
+  world:_agree('data.Loader', lines)
+end
+
 -- Who gathers: threads where there are any, and before a GPU's copies.
 local function open(self, workers, transform)
   local o = self.opts
@@ -109,9 +128,14 @@ end
 --- With device = 'cuda:0', batches are gathered into pinned memory, copied on a stream of their own
 --- while others compute, `prefetch` of them ahead, and handed out as tensors of the GPU. Sources
 --- that are on a GPU are gathered there.
+---
+--- With world = ridge.dist.init(), `batch` is that of each rank: size * batch rows are one batch of
+--- all, in the same order everywhere (its seed is rank 0's), and each rank gets its part of it. All
+--- have as many batches; of a last one that is not full the parts differ by one row at most, and
+--- may have none.
 ---@param sources Tensor[] each with the same number of rows
 ---@param given table|nil {batch = 32, shuffle = true, seed =, drop_last = false, workers = 0,
----  prefetch = 2, device =, pinned = true, prepared =, transform =}
+---  prefetch = 2, device =, pinned = true, prepared =, transform =, world =}
 -- >> loader = ridge.data.Loader({ridge.randn(10, 3), ridge.zeros(10)}, {batch = 4, seed = 1})
 -- >> for x, y in loader:each() do print(x:describe(), y:describe()) end
 function Loader:init(sources, given)
@@ -123,14 +147,16 @@ function Loader:init(sources, given)
   check_sources(sources)
   self.rows = rows_of(sources[1])
   if self.rows == 0 then blame.raise('data.Loader: the data set is empty', 'EARG') end
-  if opts.drop_last and opts.batch > self.rows then
+  join(self, opts)
+  local all = opts.batch * self.ranks
+  if opts.drop_last and all > self.rows then
     blame.raise(('data.Loader: a batch of %d is larger than the %d rows there are, and drop_last '
-      .. 'leaves none'):format(opts.batch, self.rows), 'EARG')
+      .. 'leaves none'):format(all, self.rows), 'EARG')
   end
-  if opts.batch > self.rows and given and given.batch then -- what somebody typed, not the default
+  if all > self.rows and given and given.batch then -- what somebody typed, not the default
     local where = blame.where()
     io.stderr:write(('%sdata.Loader: a batch of %d is larger than the %d rows there are: each '
-      .. 'epoch is one batch of %d\n'):format(where and where .. ': ' or '', opts.batch, self.rows,
+      .. 'epoch is one batch of %d\n'):format(where and where .. ': ' or '', all, self.rows,
       self.rows))
   end
   if opts.prepared and not class.is_a(opts.prepared, columns.Prepared) then
@@ -148,7 +174,9 @@ function Loader:init(sources, given)
     open(self, opts.workers, opts.transform)
   end
   if opts.shuffle then
-    self.generator = random.generator(opts.seed or make.randint(0, 2 ^ 31, 1):item())
+    local seed = opts.seed or make.randint(0, 2 ^ 31, 1):item()
+    if opts.world then seed = opts.world:_first('data.Loader', { seed })[1] end
+    self.generator = random.generator(seed)
   end
 end
 
@@ -168,8 +196,16 @@ end
 --- How many batches an epoch has.
 ---@return number
 function Loader:len()
-  return self.drop_last and math.floor(self.rows / self.batch)
-    or math.ceil(self.rows / self.batch)
+  local all = self.batch * self.ranks
+  return self.drop_last and math.floor(self.rows / all) or math.ceil(self.rows / all)
+end
+
+-- Which rows of an order a batch is, from 0: this rank's of those of all.
+local function rows_at(self, step)
+  local all = self.batch * self.ranks
+  local first = step * all
+  C.rg_group_part(math.min(all, self.rows - first), self.rank, self.ranks, first_slot, part_slot)
+  return first + tonumber(first_slot[0]), tonumber(part_slot[0])
 end
 
 -- All row numbers in a random order (Fisher and Yates; Durstenfeld, 1964).
@@ -203,14 +239,13 @@ end
 -- Several iterations may be under way: what is handed out while another one waits is put aside for
 -- it. Each has at most as many batches ahead as there is room for, so none fills the memory.
 local function from_source(self, order)
-  local source, n, all = self.ahead or self.pool, self.rows, self:len()
+  local source, all = self.ahead or self.pool, self:len()
   local own = { n = 0, aside = {} } -- n: batches ordered, and not taken or put aside
-  local at, ordered, taken_ = 0, 0, 0
+  local ordered, taken_ = 0, 0
   local function order_more()
     while ordered < all and own.n + #own.aside < source.most and source:has_room() do
-      local size = math.min(self.batch, n - at)
-      source:order(own, order, at, size)
-      at, ordered, own.n = at + size, ordered + 1, own.n + 1
+      source:order(own, order, rows_at(self, ordered))
+      ordered, own.n = ordered + 1, own.n + 1
     end
   end
   return function()
@@ -230,18 +265,17 @@ end
 
 -- Batches that are gathered when they are asked for.
 local function gathered(self, order)
-  local at, n, all = 0, self.rows, self:len()
-  local done = 0
+  local all, done = self:len(), 0
   return function()
     if done == all then return nil end
-    local size = math.min(self.batch, n - at)
+    local at, size = rows_at(self, done)
     local out = {}
     local index = order and part_of(order, at, size)
     if index and self.home ~= 0 then index = index:to { device = self.name } end
     for i, x in ipairs(self.sources) do
       out[i] = index and taken(x, index) or x:narrow(1, at + 1, size)
     end
-    at, done = at + size, done + 1
+    done = done + 1
     return unpack(out)
   end
 end

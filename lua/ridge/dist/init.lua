@@ -11,4 +11,5 @@ return late.namespace({}, {
   reduce_scatter = { 'ridge.dist.collective', 'reduce_scatter' },
   barrier = { 'ridge.dist.collective', 'barrier' },
   same = { 'ridge.dist.same', 'same' },
+  DataParallel = { 'ridge.dist.parallel', 'DataParallel' },
 }, 'dist')

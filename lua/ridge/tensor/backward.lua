@@ -154,6 +154,7 @@ function M.run(y, dy, flags, taking, outer)
     flags % 4 ~= 0, leaves.begun) -- RG_BACKWARD_RETAIN or CREATE
   if ok then ok, out = pcall(taken, pass, taking or {}) end
   C.rg_backward_end(ffi.gc(pass, nil))
+  if tells then leaves.over(ok) end
   if not ok then error(out, 0) end
   return taking and out
 end

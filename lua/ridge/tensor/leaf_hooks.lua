@@ -17,6 +17,8 @@ local by_id = {}
 local WEAK = { __mode = 'v' }
 local aside = setmetatable({}, { __mode = 'k' }) -- by tensor: where gradients are off
 
+local passed = setmetatable({}, { __mode = 'k' }) -- by owner: what is called behind a pass
+
 local NO_GRAD = state.exchange(C.rg_grad_mode)
 
 -- One number for each storage, which several tensors may look into.
@@ -104,6 +106,18 @@ local function tell_all(list, pass)
       end
     end
   end
+end
+
+--- Behind each pass that stops for leaves f(ended) is called, ended false where it failed; as long
+--- as its owner lives.
+---@param owner table
+---@param f function
+function M.behind(owner, f) passed[owner] = f end
+
+--- A pass that stopped for leaves is over.
+---@param ended boolean
+function M.over(ended)
+  for _, f in pairs(passed) do state.with(NO_GRAD, { value = 0 }, f, ended) end
 end
 
 --- The gradient of the leaf with a number is complete.

@@ -169,6 +169,7 @@ M.FUNCTIONS = {
   ['ridge.dist.reduce_scatter'] = 'F(a, b), one { "sum", "mean", "max" }',
   ['ridge.dist.barrier'] = '',
   ['ridge.dist.same'] = 'net(a, b)',
+  ['ridge.dist.DataParallel'] = 'net(), one { {}, { compress = "bf16" }, { overlap = false } }',
   ['ridge.data.Loader'] = '{ F(7, 3), I(2, 7) }, { batch = one { 1, 2, 3, 7, 8 }, '
     .. 'shuffle = often(50), drop_last = often(50), workers = one { 0, 0, 1, 2 } }',
   ['ridge.data.csv'] = 'file("fit.csv", "a,b\\n1,2\\n3,\\"4\\"\\n")',

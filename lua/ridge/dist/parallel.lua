@@ -1,0 +1,192 @@
+-- SPDX-License-Identifier: MIT
+--- Data parallel over processes: each rank has the whole net and a part of each batch.
+--
+-- A rank's gradients are means over its own rows. They are averaged with the rows as weights, which
+-- is the gradient of the whole batch, however uneven its parts are. One that was averaged before
+-- and is added to (accumulation) may be averaged again: it was the same everywhere.
+
+local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
+local class = require 'ridge.class'
+local leaves = require 'ridge.tensor.leaf_hooks'
+local options = require 'ridge.options'
+local ref = require 'ridge.ffi.ref'
+local Buckets = require 'ridge.dist.buckets'
+local Module = require 'ridge.nn.module'
+local random = require 'ridge.random'
+local same = require 'ridge.dist.same'
+local worlds = require 'ridge.dist.world'
+
+local M = {}
+
+local WHAT = 'dist.DataParallel'
+
+local Parallel = class.class(WHAT, Module)
+
+local SPEC = {
+  bucket_mb = { 'number', default = 25, min = 1e-6, max = 1e6,
+    doc = 'gradients that are sent together, in MB of f32' },
+  overlap = { 'boolean', default = true,
+    doc = 'send while the rest of the backward pass runs; else behind it' },
+  compress = { 'string', default = 'none', choices = { 'none', 'bf16', 'f16' },
+    doc = 'type that gradients are sent in' },
+}
+
+-- Numbers of rank 0 become everybody's.
+local function from_first(world, x)
+  local whole = x:detach():contiguous()
+  local copy = whole:clone()
+  world:_do(WHAT, { kind = C.RG_GROUP_BROADCAST, dtype = x._t._dtype, count = x._t._count,
+    ['in'] = whole._t._data, out = copy._t._data }, whole, copy)
+  if world.rank > 0 then x:detach():copy_(copy) end
+end
+
+local function check(module)
+  if not class.is_a(module, Module) then
+    blame.raise(('%s: a module is expected, got %s'):format(WHAT, blame.show(module)), 'EARG')
+  end
+  local list, trained = module:parameters(), {}
+  for _, p in ipairs(list) do
+    if p.tensor._t._device ~= 0 then
+      blame.raise(("%s: parameters of ranks are on the CPU, and %s is on %s"):format(WHAT, p.name,
+        p.tensor.device), 'EDEVICE')
+    end
+    if p.tensor.requires_grad then trained[#trained + 1] = p end
+  end
+  return list, trained
+end
+
+--- A module that is trained by all ranks of the world together: parameters and running statistics
+--- are those of rank 0 from the start, and behind each backward pass `.grad` of every parameter is
+--- that of the whole batch, with the same bits on all ranks. So an optimizer takes the same step
+--- everywhere. A parameter without a gradient on some ranks counts as zero there.
+---
+--- A batch is what the module is called with, its rows those of the first tensor along axis 1; the
+--- loss is their mean. Ranks may have different numbers of rows, also none; all run the same number
+--- of backward passes. Running statistics (nn.BatchNorm) are those of rank 0, whose rows normalise
+--- by themselves on each rank. Other ranks' default random stream goes on from another seed, so
+--- that dropout draws differ.
+---
+--- Convert and freeze parameters before; make the optimizer of this or of the module.
+---@param module table the same on all ranks: else the first difference is an error
+---@param opts table|nil {bucket_mb = 25, overlap = true, compress = 'none'}
+-- >> ridge.dist.DataParallel(ridge.nn.Linear(3, 2))(ridge.ones(4, 3)).shape
+function Parallel:init(module, opts)
+  Module.init(self)
+  opts = options.check(SPEC, opts, WHAT)
+  local list, trained = check(module)
+  local world = worlds.here()
+  local lines = same.lines(list)
+  for _, name in ipairs { 'bucket_mb', 'overlap', 'compress' } do
+    lines[#lines + 1] = ('option %s is %s'):format(name, tostring(opts[name]))
+  end
+  for i, p in ipairs(trained) do
+    lines[#lines + 1] = ('trained parameter %d is %s'):format(i, p.name)
+  end
+  world:_agree(WHAT, lines)
+  self.module = self:child('module', module)
+  self.world, self.opts, self.trained, self.running = world, opts, trained, {}
+  for _, p in ipairs(list) do
+    from_first(world, p.tensor)
+    if not p.trainable then self.running[#self.running + 1] = p.tensor end
+  end
+  if world.rank > 0 then
+    local default = random.default()
+    default:seed((default:seed() + world.rank * 0x9e3779b1) % 2 ^ 53)
+  end
+  self.order, self.seen, self.rows, self.told = {}, {}, 0, false
+  self:_watch()
+end
+
+-- Be told of each gradient, and of the end of each pass that had one; for as long as the net lives.
+function Parallel:_watch()
+  local weak = setmetatable({ self }, { __mode = 'v' })
+  for i, p in ipairs(self.trained) do
+    p.tensor:on_gradient(function() -- holds no tensor, which would hold itself
+      local net = weak[1]
+      if net then net:_complete(net.trained[i]) end
+    end)
+  end
+  leaves.behind(self, function(ended)
+    local net = weak[1]
+    if net and net.told then net:_finish(ended) end
+  end)
+end
+
+function Parallel:_complete(p)
+  self.told = true
+  if self.buckets then
+    self.buckets:complete(p, self.rows)
+  elseif not self.seen[p] then
+    self.seen[p] = true
+    self.order[#self.order + 1] = p
+  end
+end
+
+-- The order of rank 0's first pass, and behind it what that did not reach.
+function Parallel:_settle()
+  local n = #self.trained
+  local place, numbers = {}, {}
+  for i, p in ipairs(self.trained) do place[p] = i end
+  for i, p in ipairs(self.order) do numbers[i] = place[p] end
+  for i, p in ipairs(self.trained) do
+    if not self.seen[p] then numbers[#numbers + 1] = i end
+  end
+  numbers = self.world:_first(WHAT, numbers)
+  local list = {}
+  for i = 1, n do list[i] = self.trained[numbers[i]] end
+  self.buckets = Buckets(self.world, list, self.opts)
+end
+
+function Parallel:_finish(ended)
+  self.told = false
+  if not ended then return self.buckets and self.buckets:drop() end
+  if not self.buckets then self:_settle() end
+  self.buckets:finish(self.rows)
+end
+
+--- How many buckets there are, and parameters and bytes in each, in the order in which they are
+--- sent; none before the first backward pass.
+---@return table list of {parameters = names, bytes =}
+function Parallel:bucket_list()
+  local list = {}
+  for i, bucket in ipairs(self.buckets or {}) do
+    local names = {}
+    for k, p in ipairs(bucket.list) do names[k] = p.name end
+    list[i] = { parameters = names, bytes = bucket.arena.bytes }
+  end
+  return list
+end
+
+--- Parameters are converted before they are shared out.
+---@param name string
+function Parallel:to(name) -- luacheck: no self
+  blame.raise(("%s: convert the module before: ridge.dist.DataParallel(module:to '%s')"):format(
+    WHAT, tostring(name)), 'EARG')
+end
+
+--- What the module gives for this rank's rows.
+---@param ... any what the module takes
+---@return any what the module returns
+function Parallel:forward(...)
+  if self.training and C.rg_capturing() == 0 then
+    for i = 1, select('#', ...) do
+      local x = select(i, ...)
+      if ref.is(x) and x._t ~= nil then
+        self.rows = x._t._ndim > 0 and tonumber(x._t._shape[0]) or 1
+        break
+      end
+    end
+    for _, x in ipairs(self.running) do from_first(self.world, x) end
+  end
+  return self.module(...)
+end
+
+function Parallel:__tostring()
+  return ('dist.DataParallel(rank %d of %d)\n  (module) %s'):format(self.world.rank,
+    self.world.size, (tostring(self.module):gsub('\n', '\n  ')))
+end
+
+M.DataParallel = Parallel
+
+return M
