@@ -101,6 +101,7 @@ static rg_status open_own(int32_t library)
                : rg_fail(RG_EARG, "dist: this process has a group already, over %s",
                          rg_group_library(own));
   }
+  rg_aside_stays((void (*)(void))open_own); /* the thread and at_exit run when Lua is gone */
   RG_TRY(rg_group_new(messages ? open_library : NULL, NULL, &own));
   own_library = messages ? RG_GROUP_MPI : RG_GROUP_ALONE;
   if (on_exit(at_exit, NULL) != 0) {

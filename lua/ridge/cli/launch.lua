@@ -110,6 +110,8 @@ local function reason(own, status)
   if rank then return ('rank %s ended with status %s'):format(rank, code) end
   local at, signal = text:match 'process rank (%d+) with PID.-exited on signal (%d+)'
   if at then return ('rank %s was ended by signal %s'):format(at, signal) end
+  rank = text:match 'due to process rank (%d+)'
+  if rank then return ('rank %s ended while others were still at work'):format(rank) end
   return text:gsub('%s+$', '') .. ('\nmpirun ended with status %d'):format(status)
 end
 

@@ -1,0 +1,252 @@
+-- SPDX-License-Identifier: MIT
+--- Training on several processes: collectives, DataParallel and the loader over 1, 2 and 4 ranks,
+--- ranks that end, wait or differ, and the launcher. Skipped where MPI is not.
+
+local ridge = require 'ridge'
+
+local CHILD = 'tests/lua/dist/child.lua'
+
+local function there(path)
+  local file = io.open(path, 'rb')
+  if file then file:close() end
+  return file ~= nil
+end
+
+local function output(command)
+  local pipe = assert(io.popen(command .. ' 2>&1; echo "status $?"'))
+  local text = pipe:read '*a'
+  pipe:close()
+  local body, status = text:match '^(.*)status (%d+)\n$'
+  return body, tonumber(status)
+end
+
+local function launch(n, what, folder)
+  return output(('./ridge launch -n %d %s %s %s'):format(n, CHILD, what, folder or ''))
+end
+
+local function failure(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(err)
+end
+
+-- A test that needs several processes; pending where there can be none.
+local function several(name, f)
+  if not there 'build/libridge_mpi.so' then
+    pending(name .. ' (no libopenmpi-dev when ridge was built: scripts/deps mpi)', function() end)
+  elseif not output('command -v mpirun'):find '/' then
+    pending(name .. ' (no mpirun on the PATH: scripts/deps mpi)', function() end)
+  else
+    it(name, f)
+  end
+end
+
+-- How many processes run the child; a launcher's own is not one.
+local function left(what)
+  local text = output(("ps -eo args | grep -c '^[^ ]*ridge %s %s'"):format(CHILD, what))
+  return tonumber(text)
+end
+
+describe('ridge.dist', function()
+  it('is rank 0 of 1 without a launcher', function()
+    local world = ridge.dist.init { timeout = 5 }
+    assert.same({ 0, 1, 0, 1, 'none' }, { world.rank, world.size, world.local_rank,
+      world.local_size, world.library })
+    assert.equal('dist.World(rank 0 of 1, alone)', tostring(world))
+    assert.equal(world, ridge.dist.init())
+    local x = ridge.randn(3, 2)
+    for _, op in ipairs { 'sum', 'mean', 'max' } do
+      assert.is_true(ridge.dist.all_reduce(x, op):equal(x))
+      assert.is_true(ridge.dist.reduce_scatter(x, op):equal(x))
+    end
+    assert.is_true(ridge.dist.broadcast(x):equal(x))
+    assert.is_true(ridge.dist.all_gather(x):equal(x:view(1, 3, 2)))
+    assert.is_true(ridge.dist.same(ridge.nn.Linear(3, 2)))
+    ridge.dist.barrier()
+  end)
+
+  it('trains alone as without it', function()
+    local function net() return ridge.nn.Linear(5, 3, { seed = 1 }) end
+    local x, a, b = ridge.randn(4, 5), net(), net()
+    a(x):sum():backward()
+    ridge.dist.DataParallel(b, { bucket_mb = 1e-6 })(x):sum():backward()
+    for i, p in ipairs(a:parameters()) do
+      assert.is_true(p.tensor.grad:equal(b:parameters()[i].tensor.grad))
+    end
+  end)
+
+  it('goes on behind a backward pass that failed', function()
+    local net = ridge.dist.DataParallel(ridge.nn.Linear(3, 2, { seed = 1 }), { bucket_mb = 1e-6 })
+    local fails
+    local first = net.module:parameters()[1].tensor
+    local x = ridge.ones(2, 3)
+    net(x):sum():backward()
+    first:on_gradient(function() if fails then error 'no luck' end end)
+    fails = true
+    assert.matches('no luck', failure(function() net(x):sum():backward() end))
+    fails = false
+    net.module.weight:zero_grad()
+    net(x * 3):sum():backward()
+    assert.equal(6, net.module.weight.grad[1][1]:item())
+  end)
+
+  it('forgets a net that nobody holds', function()
+    local weak = setmetatable({}, { __mode = 'v' })
+    local function use()
+      local net = ridge.dist.DataParallel(ridge.nn.Linear(3, 2))
+      net(ridge.ones(2, 3)):sum():backward()
+      weak[1], weak[2] = net, net.module
+    end
+    use()
+    ridge.nn.Sequential(ridge.nn.Linear(3, 2))(ridge.ones(2, 3)) -- now the last net that was called
+    for _ = 1, 4 do collectgarbage() end
+    assert.is_true(weak[1] == nil and weak[2] == nil)
+  end)
+
+  it('refuses what is wrong at the line of the caller', function()
+    local dist, net = ridge.dist, ridge.nn.Linear(3, 2)
+    for _, each in ipairs {
+      { 'option backend is .nccl.; it is one of auto, mpi, none', dist.init, { backend = 'nccl' } },
+      { 'option timeout is 0; it lies between', dist.init, { timeout = 0 } },
+      { 'no launcher .ridge launch.* started this process', dist.init, { backend = 'mpi' } },
+      { "'means' is none of max, mean, sum .did you mean 'mean'", dist.all_reduce, ridge.ones(2),
+        'means' },
+      { 'there is no all_reduce, mean of 2 i64', dist.all_reduce,
+        ridge.ones(2):to 'i64', 'mean' },
+      { 'a tensor is expected', dist.all_gather, 3 },
+      { 'there is no rank 1; ranks are 0 to 0', dist.broadcast, ridge.ones(2), 1 },
+      { 'has no rows to part', dist.reduce_scatter, ridge.tensor(1) },
+      { 'a module or a list of tensors is expected', dist.same, 3 },
+      { 'a module is expected', dist.DataParallel, 3 },
+      { "unknown option 'bucket' .did you mean 'bucket_mb'", dist.DataParallel, net,
+        { bucket = 1 } },
+      { 'convert the module before', function() dist.DataParallel(net):to 'bf16' end },
+      { 'other processes cannot be part of a plan', ridge.capture, dist.all_reduce,
+        ridge.ones(2) },
+      { 'world is what ridge.dist.init gives', ridge.data.Loader, { ridge.ones(4, 2) },
+        { world = {} } },
+    } do
+      assert.matches(each[1], failure(unpack(each, 2)))
+    end
+  end)
+end)
+
+describe('ranks', function()
+  local folder
+
+  setup(function()
+    folder = output 'mktemp -d':match '[^\n]+'
+  end)
+  teardown(function() os.execute('rm -rf ' .. folder) end)
+
+  local function saved(name, n)
+    local list = {}
+    for key, x in pairs(ridge.nn.load(('%s/%s%d'):format(folder, name, n)):state()) do
+      list[key] = x
+    end
+    return list
+  end
+
+  local function apart(a, b)
+    local most, count = 0, 0
+    for key, x in pairs(a) do
+      count = count + 1
+      most = math.max(most, (x - b[key]):abs():max():item())
+    end
+    assert.is_true(count >= 4)
+    return most
+  end
+
+  local function lines(text, pattern)
+    local n = 0
+    for line in text:gmatch '[^\n]+' do
+      if line:find(pattern) then n = n + 1 end
+    end
+    return n
+  end
+
+  several('train as one does on the whole batch, in the same bits on all', function()
+    for _, n in ipairs { 1, 2, 4 } do
+      local text, status = launch(n, 'all', folder)
+      assert.equal(0, status, text)
+      assert.equal(n, lines(text, '%] collectives ' .. n .. ' ' .. n), text)
+      assert.equal(n, lines(text, '%] parts true true'), text) -- nobody's, and one rank's own
+      assert.equal(2 * n, lines(text, '%] parts [ab] true'), text)
+      for _, name in ipairs { 'mlp', 'lenet', 'buckets', 'behind', 'bf16' } do
+        assert.equal(n, lines(text, '%] ' .. name .. ' true'), text)
+      end
+      assert.equal(n, lines(text, '%] mlp true  2906'), text)   -- every row once an epoch
+      assert.equal(n, lines(text, '%] lists 3 5.weight'), text) -- as backward completes them
+      assert.equal(0, apart(saved('buckets', n), saved('behind', n)))
+      assert.equal(0, apart(saved('buckets', n), saved('mlp', n)))
+      assert.is_true(apart(saved('bf16', n), saved('mlp', n)) > 0)
+      assert.is_true(apart(saved('bf16', n), saved('mlp', n)) < 0.2)
+      for _, name in ipairs { 'mlp', 'lenet' } do
+        assert.is_true(apart(saved(name, n), saved(name, 1)) <= 1e-5)
+      end
+    end
+    assert.is_true(apart(saved('mlp', 4), saved('mlp', 1)) > 0) -- the sums have another order
+  end)
+
+  several('that differ are refused with the first difference', function()
+    local text = launch(2, 'different')
+    for _, sentence in ipairs {
+      'ranks differ: on rank 0 tensor 1 is weight, f32%[2,3%], and on rank 1 tensor 1 is weight, '
+        .. 'f32%[4,3%]',
+      'ranks differ: on rank 0 there are 2 tensors, and on rank 1 there are 6 tensors',
+      'ranks differ: on rank 0 option overlap is false, and on rank 1 option overlap is true',
+      'ranks differ: on rank 0 there are 4 rows, and on rank 1 there are 5 rows',
+      'collective %d+ is all_reduce, sum of [23] f32 on rank [01] and all_reduce, sum of [23] f32',
+    } do
+      assert.equal(2, lines(text, '%] different false.*' .. sentence), text)
+    end
+  end)
+
+  several('end with one that raises, and with its status', function()
+    local text, status = launch(2, 'raise')
+    assert.equal(1, status)
+    assert.matches('%[1%] error: no luck\n%[1%]    at tests/lua/dist/child.lua:%d+', text)
+    assert.matches('ridge launch: rank 1 ended with status 1\n', text)
+    text, status = launch(2, 'status')
+    assert.equal(7, status)
+    assert.matches('ridge launch: rank 1 ended with status 7\n', text)
+  end)
+
+  several('end with one that is killed', function()
+    local text, status = launch(2, 'killed')
+    assert.equal(137, status)
+    assert.matches('ridge launch: rank 1 was ended by signal 9\n', text)
+  end)
+
+  several('say who does not come, and since which collective', function()
+    local text, status = launch(2, 'late')
+    assert.equal(1, status)
+    assert.matches('%[0%] error: dist.all_reduce: rank 1 has not come to collective %d+ '
+      .. '%(all_reduce, mean of 3 f32%) within 1.5 s, and had come to all before', text)
+    assert.matches('child.lua:%d+ +dist.all_reduce', text)
+  end)
+
+  several('all end with their launcher, however it ends', function()
+    for signal, status in pairs { INT = 130, KILL = 137 } do
+      local text, code = output(([[sh -c '
+        ./ridge launch -n 2 %s forever >%s/said & it=$!
+        while [ $(grep -c started %s/said) != 2 ]; do sleep 0.1; done
+        kill -%s $it; wait $it']]):format(CHILD, folder, folder, signal))
+      assert.equal(status, code, text)
+      if signal == 'INT' then assert.matches('interrupted: all ranks have ended', text) end
+      while left 'forever' > 0 do os.execute 'sleep 0.1' end -- for ever, where one outlives it
+    end
+  end)
+
+  it('are asked for in words that a launcher has', function()
+    for _, each in ipairs { { '', 'the script is missing' }, { '-n 0 x.lua', '%-n' },
+      { '-n 2 nowhere.lua', "there is no file 'nowhere.lua'" }, { '--ranks 2 x.lua', 'ranks' } } do
+      local text, status = output('./ridge launch ' .. each[1])
+      assert.equal(1, status)
+      assert.matches('ridge launch: .*' .. each[2], text)
+    end
+    local text, status = output('PATH=/nowhere ./ridge launch ' .. CHILD)
+    assert.equal(1, status)
+    assert.matches("no mpirun on the PATH; Debian's openmpi%-bin has it", text)
+  end)
+end)
