@@ -43,6 +43,7 @@ local LATE = {
   capture = { 'ridge.capture', 'capture' }, used = { 'ridge.graph_record', 'used' },
   compile = { 'ridge.compile', 'compile' },
   timeline = { 'ridge.timeline', 'record' },
+  clear_output = { 'ridge.show.clear', 'clear_output' },
   str = { 'ridge.repl.structure', 'str' }, summary = { 'ridge.repl.structure', 'summary' },
   save = { 'ridge.train.file', 'save' }, load = { 'ridge.train.file', 'load' },
   peek = { 'ridge.data.peek', 'peek' },

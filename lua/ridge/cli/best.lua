@@ -75,13 +75,13 @@ end
 
 -- How far the set reaches: its last value beside the first.
 local function coarse(found, more)
-  local first, last = found.set[1], found.set[#found.set]
+  local first, last = found.set[1], found.last
   local from, to = value_text(first.v, more), value_text(last.v, more)
   return from == to and 'all ' .. from or from .. ' to ' .. to
 end
 
 local function head(found, goal, name, more)
-  local n, way = #found.set, goal.better > 0 and 'most' or 'least'
+  local n, way = found.n, goal.better > 0 and 'most' or 'least'
   local all = n + found.behind
   if n == 0 and more.where then
     return ('no measured point of %s has %s where %s\n'):format(name, goal.text, more.where)
@@ -107,8 +107,9 @@ end
 
 local function notes(found, shown, effects, more, opt)
   local function note(text, ...) say(opt, text:format(...) .. '\n') end
-  if #found.set > opt.n then
-    note('%d more of the set: -n %d shows all', #found.set - opt.n, #found.set)
+  if found.n > shown then
+    note('%d more of the set: %s', found.n - shown, found.n == #found.set
+      and ('-n %d shows all'):format(found.n) or '--where asks for fewer')
   end
   if found.left_out > 0 then
     note('%s of grade D left out', plain.count(found.left_out, 'point'))
@@ -148,11 +149,11 @@ local function next_step(found, goal, name, opt)
   if found.disturbed then
     say(opt, ('on a quiet machine: ridge retry %s --grade D%s, then the sweep again\n'):format(name,
       db))
-  elseif #found.set > 1 and goal.is_phase then
+  elseif found.n > 1 and goal.is_phase then
     say(opt, ("to decide: ridge best %s --for %s%s --settle %s%s\n"):format(name,
       quoted((goal.better > 0 and 'max ' or 'min ') .. goal.text),
       opt.where ~= '' and ' --where ' .. quoted(opt.where) or '',
-      #found.set > 8 and '15m' or '5m', db))
+      found.n > 8 and '15m' or '5m', db))
   end
 end
 
@@ -173,6 +174,7 @@ local function settle(seconds, name, argv, path, goal, found, params)
     origin = origins.sent(origin), db = path,
     progress = function(text) plain.note(text, '\n') end })
   found.set, found.behind = result.set, found.behind + #result.behind
+  found.n, found.last = #result.set, result.set[#result.set]
   plain.note(('%s timed side by side, %d told apart%s\n'):format(
     plain.count(result.pairs, 'pair'), #result.behind,
     result.stopped and (', stopped before %d'):format(result.untried)
@@ -202,12 +204,12 @@ function M.main(argv)
       local sweep = require('ridge.store.query').sweep(st, name)
       name = sweep.name
       local what = 'the sweep ' .. name
-      local directions, rows = results.directions(st, sweep.id), results.rows(st, sweep.id)
+      local directions = results.directions(st, sweep.id)
       params = results.params(st, sweep.id)
-      goal = best.goal(opt['for'], directions, rows, what)
+      local answer = { text = opt['for'], condition = condition, params = params,
+        directions = directions, what = what, whole = seconds and true }
+      goal, found, effects = require('ridge.sweep.front').answer(st, sweep, answer)
       goal.is_phase = goal.measured ~= nil and directions[goal.measured .. '_p95'] ~= nil
-      if condition then rows = best.where(rows, condition, what) end
-      found, effects = best.set(rows, goal), best.effects(rows, goal, params)
       local where = require 'ridge.sweep.where'
       local machine, of, limits = where.machine(st, sweep), where.machines(st), {}
       -- settling changes the order: any point of the set may be shown
@@ -224,7 +226,7 @@ function M.main(argv)
       if not goal.is_phase then
         return stored.fail('best', ("--settle times phases, and %s is none; write '%s batch / fwd' "
           .. 'or the like'):format(goal.text, goal.better > 0 and 'max' or 'min'))
-      elseif #found.set > 1 and not found.disturbed then
+      elseif found.n > 1 and not found.disturbed then
         local ok, what = settle(seconds, name, rest, path, goal, found, params)
         if not ok then return stored.fail('best', what) end
         stopped = what

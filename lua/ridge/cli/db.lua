@@ -6,8 +6,8 @@ local plain = require 'ridge.plain'
 
 local M = {}
 
-M.summary = 'look after a database: ridge db info|check|backup|migrate|publish'
-M.usage = 'ridge db info|check|backup|migrate|publish [FILE] [--db FILE]'
+M.summary = 'look after a database: ridge db info|check|backup|migrate|pack|publish'
+M.usage = 'ridge db info|check|backup|migrate|pack|publish [FILE] [--db FILE]'
 
 local SPEC = {
   about = [[
@@ -15,6 +15,8 @@ info      version of the schema, sweeps, rows, bytes
 check     SQLite's integrity check and ours; status 1 when something is wrong
 backup    a consistent copy into FILE, while others go on measuring
 migrate   bring a file of an older ridge up to this one; a copy of it stays beside it
+pack      keep sweeps of 20,000 points and more by columns, too, so that best, sweeps and report
+          answer at once; a run does it when it ends
 
 publish   a copy in FILE for others: each sweep is a view of its name there, for sqlite3, pandas or
           Datasette; what it gives away is said
@@ -24,12 +26,12 @@ FILE is the copy that backup or publish makes, and the database for the others, 
     ridge db check laptop.db
     ridge db backup copy.db
     ridge db publish share.db --anonymous]],
-  rest = 'info|check|backup|migrate|publish [FILE]', most = 2,
+  rest = 'info|check|backup|migrate|pack|publish [FILE]', most = 2,
   { 'anonymous', false, 'publish: without host names, paths, recipes, command lines, notes' },
   stored.DB,
 }
 
-local WHAT = { 'info', 'check', 'backup', 'migrate', 'publish' }
+local WHAT = { 'info', 'check', 'backup', 'migrate', 'pack', 'publish' }
 
 local TABLES = { 'sweep', 'trial', 'attempt', 'timing', 'samples', 'metric', 'curve', 'comparison',
   'machine', 'build', 'env', 'ceiling', 'choice' }
@@ -107,6 +109,14 @@ local function backup(st, to)
   plain.print(('%s: copied to %s\n'):format(st.path, to))
 end
 
+local function pack(st)
+  local done = require('ridge.store.pack').update(st)
+  for _, each in ipairs(done) do
+    plain.print(('%s: %s packed\n'):format(each.name, plain.count(each.points, 'point')))
+  end
+  if #done == 0 then plain.print(st.path .. ': nothing to pack\n') end
+end
+
 -- A few of a list by name, and how many more.
 local function few(list)
   local most = 5
@@ -170,6 +180,9 @@ function M.main(argv)
     elseif what == 'backup' then
       if not rest[2] then return stored.fail('db', 'backup: the name of the copy is missing') end
       with(path, 'read', function(st) backup(st, rest[2]) end)
+    elseif what == 'pack' then
+      require('ridge.store.place').header(path)
+      with(path, 'write', pack)
     elseif what == 'publish' then
       if not rest[2] then return stored.fail('db', 'publish: the name of the copy is missing') end
       with(path, 'read', function(st) publish(st, rest[2], opt.anonymous) end)
@@ -178,7 +191,7 @@ function M.main(argv)
     else
       return stored.fail('db', what and ("'%s' is none of %s%s"):format(what,
         table.concat(WHAT, ', '), require('ridge.near').hint(what, WHAT))
-        or 'info, check, backup, migrate or publish is missing')
+        or 'info, check, backup, migrate, pack or publish is missing')
     end
   end)
 end

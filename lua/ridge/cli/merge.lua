@@ -41,6 +41,7 @@ function M.main(argv)
         for _, note in ipairs(taken.notes) do plain.print(('%s: %s\n'):format(rest[i], note)) end
       end
     end)
+    if ok then require('ridge.store.pack').try(st) end
     st:close()
     if not ok then error(err, 0) end
   end)

@@ -257,6 +257,11 @@ local function prepare(self)
     self:publish('display_data', { data = data, metadata = metadata, transient = {} })
     self:settle()
   end
+  host.settings.clear = function(wait)
+    if self.silent then return end
+    self:publish('clear_output', { wait = wait })
+    self:settle() -- what is printed from here on is not taken away
+  end
   input.install(function() return self:ask() end)
   local exit = os.exit
   os.exit = function(...) -- luacheck: ignore 122

@@ -55,9 +55,19 @@ end
 ---  smallest where there are `differences`)
 ---@return boolean differences is a median of one of them not above 0?
 function M.effects(rows, params, y)
+  local list = {}
+  for i, name in ipairs(params) do list[i] = { name = name, levels = levels(rows, name, y) } end
+  return M.reaches(list)
+end
+
+--- As `effects`, from the levels of each parameter.
+---@param params table[] each name, levels (each value, median)
+---@return table effects
+---@return boolean differences
+function M.reaches(params)
   local out, ratios = {}, true
-  for _, name in ipairs(params) do
-    local list = levels(rows, name, y)
+  for _, each in ipairs(params) do
+    local name, list = each.name, each.levels
     local least, most = math.huge, -math.huge
     for _, level in ipairs(list) do
       least, most = math.min(least, level.median), math.max(most, level.median)

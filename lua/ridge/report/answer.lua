@@ -11,8 +11,11 @@ local where = require 'ridge.sweep.where'
 
 local M = {}
 
--- Where nobody says what is looked for: the first phase, else the first metric with a direction.
-local function usual(directions)
+--- What is looked for where nobody says it: the first phase, else the first metric with a
+--- direction.
+---@param directions table of ridge.store.results
+---@return string|nil wanted
+function M.usual(directions)
   local names = {}
   for name in pairs(directions) do names[#names + 1] = name end
   table.sort(names)
@@ -29,29 +32,30 @@ end
 -- what cannot exist has not failed.
 local WAITS = { pending = true, running = true, ok = true, pruned = true, cancelled = true,
   infeasible = true }
-local function without_results(rows)
-  local failed, void = 0, 0
-  for _, row in ipairs(rows) do
-    if not WAITS[row.state] then failed = failed + 1 end
-    if row.state == 'infeasible' then void = void + 1 end
+local function without_results(source)
+  local failed, n = 0, source.n
+  local states = source:counts()
+  local void = states.infeasible or 0
+  for state, count in pairs(states) do
+    if not WAITS[state] then failed = failed + count end
   end
-  if void > 0 and void + failed == #rows then
+  if void > 0 and void + failed == n then
     return ('Nothing is measured: %d of %s cannot exist%s. Why stands under Failures.'):format(void,
-      plain.count(#rows, 'point'), failed > 0 and (', %d failed'):format(failed) or '')
+      plain.count(n, 'point'), failed > 0 and (', %d failed'):format(failed) or '')
   end
   if failed == 0 then return 'Nothing of this sweep is measured yet.' end
-  if failed < #rows then
-    return ('Nothing of this sweep is measured yet; %d of %d points failed.'):format(failed, #rows)
+  if failed < n then
+    return ('Nothing of this sweep is measured yet; %d of %d points failed.'):format(failed, n)
   end
   return ('%s failed: nothing is measured. Why stands under Failures.'):format(
-    #rows == 1 and 'The only point' or ('All %d points'):format(#rows))
+    n == 1 and 'The only point' or ('All %d points'):format(n))
 end
 
 -- Where nothing says which way is better: nothing is measured, or nobody said.
-local function without_goal(rows, directions)
+local function without_goal(source, directions)
   local names = {}
   for name in pairs(directions) do names[#names + 1] = name end
-  if #names == 0 then return without_results(rows) end
+  if #names == 0 then return without_results(source) end
   table.sort(names)
   return ('Which point is best is not known: nobody said which way %s is better.'):format(
     #names == 1 and names[1] or 'any of ' .. table.concat(names, ', '))
@@ -60,15 +64,16 @@ end
 --- The answer of a stored sweep.
 ---@param st table store
 ---@param sweep table id, name
----@param rows table of ridge.store.results
+---@param source table of ridge.report.source
 ---@param wanted string|nil 'max rows_per_s'; the first phase when left out
----@return table answer sentences; goal, found (of ridge.sweep.best, nil where nothing is measured),
+---@return table answer sentences; goal, found, effects (of ridge.sweep.best, nil where nothing is
+---  measured),
 ---  show (a value of the goal as text)
-function M.of(st, sweep, rows, wanted)
+function M.of(st, sweep, source, wanted)
   local directions, given = results.directions(st, sweep.id), wanted
-  wanted = given or usual(directions)
-  if not wanted then return { sentences = { without_goal(rows, directions) } } end
-  local known, goal = pcall(best.goal, wanted, directions, rows, 'the sweep ' .. sweep.name)
+  wanted = given or M.usual(directions)
+  if not wanted then return { sentences = { without_goal(source, directions) } } end
+  local known, goal = pcall(source.goal, source, wanted, directions, 'the sweep ' .. sweep.name)
   if not known then
     if given then error(goal, 0) end -- what nobody asked for is no error
     return { sentences = { ('Which point is best is not known: %s has no value that can be '
@@ -78,10 +83,11 @@ function M.of(st, sweep, rows, wanted)
   local function show(v)
     return is_time and unit.format('ns', v) or ('%.4g'):format(v)
   end
-  local found, params = best.set(rows, goal), results.params(st, sweep.id)
-  local said = { goal = goal, found = found, show = show, sentences = {} }
+  local params = results.params(st, sweep.id)
+  local found, effects = source:answer(goal, params)
+  local said = { goal = goal, found = found, effects = effects, show = show, sentences = {} }
   local function say(text, ...) said.sentences[#said.sentences + 1] = text:format(...) end
-  local n, way = #found.set, goal.better > 0 and 'most' or 'least'
+  local n, way = found.n, goal.better > 0 and 'most' or 'least'
   if n == 0 then
     say('No point has %s yet.', goal.text)
     return said
@@ -96,7 +102,7 @@ function M.of(st, sweep, rows, wanted)
       say('All %d points with %s are of grade D: others used the machine, or it was not steady.',
         n, goal.text)
       say('None of them is called the best; they lie between %s and %s.', show(first.v),
-        show(found.set[n].v))
+        show(found.last.v))
     end
     say('On a quiet machine "ridge retry %s --grade D" and the sweep again measure %s.', sweep.name,
       n == 1 and 'it' or 'them')
@@ -125,7 +131,7 @@ function M.of(st, sweep, rows, wanted)
   else
     say 'What limits it is not known: no cost or no ceilings are stored.'
   end
-  local effect = best.effects(rows, goal, params)[1]
+  local effect = effects[1]
   if effect then
     say('%s matters most: its values differ by %s%.3g, and %s is the best of them.', effect.name,
       effect.is_difference and '' or 'a factor of ', effect.reach,

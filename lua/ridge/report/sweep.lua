@@ -16,6 +16,7 @@ local plain = require 'ridge.plain'
 local query = require 'ridge.store.query'
 local results = require 'ridge.store.results'
 local schema = require 'ridge.store.schema'
+local sources = require 'ridge.report.source'
 local unit = require 'ridge.show.unit'
 
 local M = {}
@@ -24,19 +25,23 @@ local M = {}
 M.MOST = 5 * 2 ^ 20
 
 local PICTURES_MOST, CSV_MOST = 2.6 * 2 ^ 20, 1.4 * 2 ^ 20 -- of base64
+local MORE = 2 ^ 20 -- what pictures get where there is no CSV
 local REST = 0.9 * 2 ^ 20 -- what all but pictures, CSV and the table of points takes at most
 local ROWS, FAILED, MESSAGE, SOURCE, NOTE = 200, 40, 400, 48 * 1024, 2000
 local NAME, SENTENCE, NOTES = 80, 1000, 20
 local KINDS = { 'map', 'slices', 'efficiency', 'roofline', 'effects', 'uncertainty' }
+-- Where not all is drawn. Medians over a draw are others than those over all points, which the
+-- answer has: effects are not drawn.
+local OF_MANY = { 'map', 'uncertainty', 'efficiency', 'slices', 'roofline' }
 
 local cut, shell = html.cut, html.shell
 
 -- -- Pictures -------------------------------------------------------------------------------------
 
 -- One figure, light and dark; nil and why where this sweep has nothing for it.
-local function drawn(kind, st, sweep)
+local function drawn(kind, st, sweep, rows)
   local ok, light, dark, figure = pcall(function()
-    local made = picture.figure(kind, st, sweep)
+    local made = picture.figure(kind, st, sweep, nil, nil, rows)
     return made:png { theme = 'light', scale = 1.5 }, made:png { theme = 'dark', scale = 1.5 }, made
   end)
   if ok then return light, dark, figure end
@@ -44,16 +49,17 @@ local function drawn(kind, st, sweep)
   return nil, type(light) == 'table' and light.message or tostring(light)
 end
 
--- Those that there are; the kinds that are too large, bytes, and where none is drawn, why.
-local function pictures(st, sweep, rows)
-  local parts, left, bytes, reason = {}, {}, 0, nil
-  local measured = false
-  for _, row in ipairs(rows) do measured = measured or row.state == 'ok' end
-  for _, kind in ipairs(measured and KINDS or {}) do
-    local light, dark, figure = drawn(kind, st, sweep)
+-- Those that there are; the kinds that are too large, bytes, whether some show a draw, and where
+-- none is drawn, why.
+local function pictures(st, sweep, source, said, measured, most)
+  local parts, left, bytes, some, reason = {}, {}, 0, false, nil
+  local kinds = source.columns and OF_MANY or KINDS
+  for _, kind in ipairs(measured > 0 and kinds or {}) do
+    local rows, which = source:drawn(kind, said)
+    local light, dark, figure = drawn(kind, st, sweep, rows)
     if light then
       local size = (#light + #dark) * 4 / 3
-      if bytes + size > PICTURES_MOST then
+      if bytes + size > most then
         left[#left + 1] = kind
       else
         bytes = bytes + size
@@ -62,13 +68,16 @@ local function pictures(st, sweep, rows)
           .. 'srcset="%s"><img src="%s" alt="%s" width="%d" height="%d"></picture>\n'
           .. '<figcaption>%s</figcaption></figure>'):format(html.data('image/png', dark),
           html.data('image/png', light), html.escape(headline), figure:width(), figure:height(),
-          html.escape(('%s: %s'):format(kind, headline)))
+          html.escape(('%s: %s%s'):format(kind, headline, which and (' (%s)'):format(
+            cut(which, SENTENCE)) or '')))
+        some = some or which ~= nil
       end
     elseif dark:find('must be finite', 1, true) then -- not that there is nothing of its kind
       reason = dark:gsub('^plot%.%w+: ', '')
     end
   end
-  return parts, left, bytes, #parts == 0 and #left == 0 and reason or nil
+  if some then left[#left + 1] = 'effects' end
+  return parts, left, bytes, some, #parts == 0 and #left == 0 and reason or nil
 end
 
 -- -- Points ---------------------------------------------------------------------------------------
@@ -87,9 +96,9 @@ local function word(v)
   return v ~= nil and cut(tostring(v), NAME) or nil
 end
 
--- The points, best first: parameters, phases with intervals, metrics, grade and why; how many there
--- are, and how many of them are in the table.
-local function points(st, sweep, rows, said, most)
+-- The points, best first: parameters, phases with intervals, metrics, grade and why; how many of
+-- them are in the table.
+local function points(st, sweep, source, said, most)
   local params = results.params(st, sweep.id)
   local directions = results.directions(st, sweep.id)
   local phases, metrics, names, small = {}, {}, {}, {}
@@ -106,28 +115,8 @@ local function points(st, sweep, rows, said, most)
   for _, name in ipairs(names) do
     if not small[name] then metrics[#metrics + 1] = name end
   end
-  local order, rank = {}, {}
-  local found = said.found or { set = {}, order = {} }
-  for i, each in ipairs(found.set) do rank[each.row] = i end
-  for i, each in ipairs(found.order) do rank[each.row] = rank[each.row] or #found.set + i end
-  for _, row in ipairs(rows) do if row.state == 'ok' then order[#order + 1] = row end end
   local goal = said.goal
-  local by = goal and goal.measured or phases[1]
-  local function value_of(row)
-    local v = by and row[by]
-    return type(v) == 'number' and v == v and v or nil
-  end
-  table.sort(order, function(a, b)
-    local x, y = rank[a] or math.huge, rank[b] or math.huge
-    if x ~= y then return x < y end
-    local u, v = value_of(a), value_of(b)
-    if (u == nil) ~= (v == nil) then return v == nil end -- what has no value comes last
-    if u ~= v then
-      if goal and goal.better > 0 and goal.is_plain then return u > v end
-      return u < v
-    end
-    return a.trial < b.trial
-  end)
+  local order = source:first(said, goal and goal.measured or phases[1], ROWS)
   local heads, kinds = { 'trial' }, { 'n' }
   local function head(name, kind)
     heads[#heads + 1] = cut(name, NAME)
@@ -139,7 +128,7 @@ local function points(st, sweep, rows, said, most)
   head 'grade'
   head('why', 't')
   local cells = {}
-  for i = 1, math.min(ROWS, #order) do
+  for i = 1, #order do
     local row, line = order[i], { order[i].trial }
     local at = 1
     local function add(v)
@@ -158,11 +147,12 @@ local function points(st, sweep, rows, said, most)
     cells[i] = line
   end
   local text, shown = html.table(heads, cells, kinds, most)
-  return text, #order, shown
+  return text, shown
 end
 
 -- All points as a file to keep; nil where it would not fit.
-local function csv(st, sweep)
+local function csv(st, sweep, n)
+  if n * #query.columns(st, sweep.name) * 4 > CSV_MOST then return nil end
   local found = query.all(st, sweep.name)
   if #found.lines * #found.titles * 4 > CSV_MOST then return nil end
   local text = format.text(found, 'csv')
@@ -176,22 +166,18 @@ end
 
 local FAILED_STATES = { 'oom', 'timeout', 'error', 'crashed', 'cancelled', 'infeasible' }
 
-local function failures(rows, params)
-  local by, list = {}, {}
-  for _, row in ipairs(rows) do
-    for _, state in ipairs(FAILED_STATES) do
-      if row.state == state then
-        by[state] = (by[state] or 0) + 1
-        list[#list + 1] = row
-      end
-    end
+local function failures(source, by, params)
+  local wanted, n = {}, 0
+  for _, state in ipairs(FAILED_STATES) do
+    wanted[state], n = true, n + (by[state] or 0)
   end
-  if #list == 0 then return '' end
+  if n == 0 then return '' end
+  local list = source:failed(wanted, FAILED)
   local counts, cells = {}, {}
   for _, state in ipairs(FAILED_STATES) do
     if by[state] then counts[#counts + 1] = ('%d %s'):format(by[state], state) end
   end
-  for i = 1, math.min(FAILED, #list) do
+  for i = 1, #list do
     local row, label = list[i], {}
     for _, name in ipairs(params) do label[name] = row[name] end
     cells[i] = { row.trial, cut(require('ridge.sweep.space').label(label), 200), row.state,
@@ -199,19 +185,13 @@ local function failures(rows, params)
   end
   return table.concat({ html.p(table.concat(counts, ', ') .. '.'),
     html.table({ 'trial', 'point', 'how', 'message' }, cells, { 'n', 't', nil, 't' }),
-    #list > #cells and html.p(('%d more are not listed.'):format(#list - #cells), 'muted') or '' },
+    n > #cells and html.p(('%d more are not listed.'):format(n - #cells), 'muted') or '' },
     '\n')
 end
 
-local function disturbances(rows)
-  local n, names, grades = {}, {}, {}
-  for _, row in ipairs(rows) do
-    if row.grade then grades[row.grade] = (grades[row.grade] or 0) + 1 end
-    for name in (type(row.flags) == 'string' and row.flags or ''):gmatch '%S+' do
-      if not n[name] then names[#names + 1], n[name] = name, 0 end
-      n[name] = n[name] + 1
-    end
-  end
+local function disturbances(grades, n)
+  local names = {}
+  for name in pairs(n) do names[#names + 1] = name end
   table.sort(names, function(a, b)
     if n[a] ~= n[b] then return n[a] > n[b] end
     return a < b
@@ -234,11 +214,14 @@ end
 
 local WHERE = [[/* where points ran */ SELECT m.cpu, m.cores, m.threads, m.ram, m.os, m.kernel,
     m.virt, d.kind, d.name AS device, b.ridge, b.git, b.dirty, b.compiler, e.governor, e.vars,
-    count(*) AS n, min(a.began) AS first, max(coalesce(a.ended, a.began)) AS last
-  FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
-  JOIN main.env e ON e.id = a.env_id JOIN main.machine m ON m.id = e.machine_id
+    o.n, o.first, o.last
+  FROM (SELECT a.env_id, count(*) AS n, min(a.began) AS first,
+      max(coalesce(a.ended, a.began)) AS last
+    FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
+    WHERE t.sweep_id = ? AND a.env_id IS NOT NULL GROUP BY a.env_id) o
+  JOIN main.env e ON e.id = o.env_id JOIN main.machine m ON m.id = e.machine_id
   JOIN main.build b ON b.id = e.build_id JOIN main.device d ON d.id = e.device_id
-  WHERE t.sweep_id = ? GROUP BY e.id ORDER BY n DESC LIMIT 10]]
+  ORDER BY o.n DESC LIMIT 10]]
 
 local WHAT = [[/* what was run */ SELECT s.args, s.space, s.seed, s.strategy, s.rules, r.name,
     r.source, p.json AS protocol, p.version
@@ -306,18 +289,26 @@ end
 function M.page(st, name, opt)
   local sweep = query.sweep(st, name)
   schema.views(st.db)
-  local rows, params = results.rows(st, sweep.id), results.params(st, sweep.id)
-  local said = answer.of(st, sweep, rows, opt and opt.wanted)
+  local params, wanted = results.params(st, sweep.id), opt and opt.wanted
+  local source = sources.of(st, sweep, wanted or answer.usual(results.directions(st, sweep.id)))
+  local said = answer.of(st, sweep, source, wanted)
+  local states, grades, disturbed = source:counts()
+  local n = states.ok or 0
   local what = st.db:row(WHAT, sweep.id)
   local left = {}
   local where, ran = machine(st, sweep)
-  local drawings, undrawn, bytes, reason = pictures(st, sweep, rows)
+  local file = csv(st, sweep, source.n)
+  local drawings, undrawn, bytes, some, reason = pictures(st, sweep, source, said, n,
+    PICTURES_MOST + (source.columns and not file and MORE or 0))
   if reason then left[1] = 'pictures: ' .. cut(plain.line(reason), SENTENCE) end
   for _, kind in ipairs(undrawn) do
     left[#left + 1] = ('the picture %s: ridge plot %s %s'):format(kind, kind, shell(sweep.name))
   end
-  local file = csv(st, sweep)
-  local list, n, listed = points(st, sweep, rows, said,
+  if some then
+    left[#left + 1] = ('points in pictures, as each says: ridge plot %s %s draws all'):format(
+      KINDS[1], shell(sweep.name))
+  end
+  local list, listed = points(st, sweep, source, said,
     M.MOST - REST - bytes - (file and #file or 0))
   file = n > 0 and file
   if n > 0 and not file then
@@ -337,14 +328,14 @@ function M.page(st, name, opt)
     noted[#noted + 1] = { os.date('!%Y-%m-%d', all[i].at / 1e6) or 'no date',
       cut(all[i].text, NOTE) }
   end
-  local lead = ('%s measured of %s%s'):format(n, plain.count(#rows, 'point'),
+  local lead = ('%s measured of %s%s'):format(n, plain.count(source.n, 'point'),
     ran and (', %s, %s'):format(ran.kind == 'cpu' and ran.cpu or ran.device, day(ran.last)) or '')
   local body = { ('<h1>%s</h1>'):format(html.escape(sweep.name)), html.p(lead, 'muted'),
     html.p(cut(table.concat(said.sentences, ' '), 3 * SENTENCE), 'answer'),
     html.section('Pictures', unpack(drawings)),
     html.section('Points', list, file),
-    html.section('Failures', failures(rows, params)),
-    html.section('How far to trust it', disturbances(rows)),
+    html.section('Failures', failures(source, states, params)),
+    html.section('How far to trust it', disturbances(grades, disturbed)),
     html.section('Notes', html.facts(noted)),
     html.section('Where', where),
     html.section('How', html.facts {

@@ -9,6 +9,7 @@
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local core = require 'ridge.ffi.lib'
+local pack = require 'ridge.store.pack'
 local place = require 'ridge.store.place'
 local schema = require 'ridge.store.schema'
 local sqlite = require 'ridge.store.sqlite'
@@ -237,6 +238,7 @@ function M.write(st, to, anonymous)
       check()
       db:stops(function()
         db:transaction(function()
+          pack.drop(db) -- it repeats what rows say, and is no table of anybody else
           if anonymous then
             db:exec(WHO, 'who measured')
             paths = redact_texts(db)

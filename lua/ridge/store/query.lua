@@ -198,16 +198,17 @@ local function source_of(st, sweep, needed, where)
   return ('(SELECT *%s FROM %s)'):format(table.concat(missing), name)
 end
 
-local function fetch(st, sweep, needed, where)
+-- limit: rows that are wanted at most, where any of them will do in the order of the view
+local function fetch(st, sweep, needed, where, limit)
   local columns, sql, values = {}, 'role = ?', {}
   for i, name in ipairs(needed) do columns[i] = '"' .. name .. '"' end
   if where then
     local text, bound = expression.sql(where)
     sql, values = sql .. ' AND ' .. text, bound
   end
-  return st.db:look(('/* query */ SELECT %s FROM %s WHERE %s'):format(
-    #columns > 0 and table.concat(columns, ', ') or '1', source_of(st, sweep, needed, where), sql),
-    'point', unpack(values))
+  return st.db:look(('/* query */ SELECT %s FROM %s WHERE %s%s'):format(
+    #columns > 0 and table.concat(columns, ', ') or '1', source_of(st, sweep, needed, where), sql,
+    limit and (' LIMIT %d'):format(limit) or ''), 'point', unpack(values))
 end
 
 -- What the columns that are computed with hold: name to 'text' or 'a number'.
@@ -468,9 +469,11 @@ function M.ask(st, name, opt)
   local needed = needed_of(columns, by, where, known, #sweeps > 1 and 'the sweeps ' .. name
     or 'the sweep ' .. sweeps[1].name)
   check_kinds(st, sweeps, columns, where)
-  local rows = fetch(st, sweeps[1], needed, where)
+  -- nobody reads a million rows to see ten of them
+  local first = not (opt.sort or has_aggregate or #by > 0) and opt.limit or nil
+  local rows = fetch(st, sweeps[1], needed, where, first)
   for i = 2, #sweeps do
-    for _, row in ipairs(fetch(st, sweeps[i], needed, where)) do rows[#rows + 1] = row end
+    for _, row in ipairs(fetch(st, sweeps[i], needed, where, first)) do rows[#rows + 1] = row end
   end
   local found = { titles = {}, units = {} }
   for i, column in ipairs(columns) do

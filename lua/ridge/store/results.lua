@@ -8,6 +8,7 @@
 -- median of each pass as text, and pass_began, when each was taken.
 
 local canonical = require 'ridge.store.canonical'
+local pack = require 'ridge.store.pack'
 local record = require 'ridge.store.record'
 local schema = require 'ridge.store.schema'
 
@@ -123,7 +124,8 @@ end
 ---@param sweep_id integer
 ---@return table better metric name to -1 (less is better), 1 or 0 (nobody said)
 function M.directions(st, sweep_id)
-  local out = {}
+  local out, head = {}, pack.head(st, sweep_id)
+  if head then return head.directions end
   for _, row in ipairs(st.db:look([[/* directions */ SELECT m.name, max(m.better) AS better
       FROM main.metric m JOIN main.trial t ON t.best_attempt = m.attempt_id
       WHERE t.sweep_id = ? GROUP BY m.name]], sweep_id)) do
@@ -137,12 +139,41 @@ function M.directions(st, sweep_id)
   return out
 end
 
+--- The attempt that was made last of those that are the best of their points.
+---@param st table
+---@param sweep_id integer
+---@return integer|nil id
+function M.newest(st, sweep_id)
+  local head = pack.head(st, sweep_id)
+  if head then return head.newest end
+  return st.db:value([[/* newest point */ SELECT max(a.id) FROM main.trial t
+    JOIN main.attempt a ON a.id = t.best_attempt WHERE t.sweep_id = ? AND a.env_id IS NOT NULL]],
+    sweep_id)
+end
+
+--- What is looked at of a sweep when nobody says: the first phase that was timed, else the first
+--- metric.
+---@param st table
+---@param sweep_id integer
+---@return string name
+function M.first(st, sweep_id)
+  local head = pack.head(st, sweep_id)
+  if head then return head.first end
+  return st.db:value([[/* first phase */ SELECT g.phase FROM main.timing g
+      JOIN main.trial t ON t.best_attempt = g.attempt_id WHERE t.sweep_id = ? ORDER BY g.id LIMIT 1
+    ]], sweep_id) or st.db:value([[/* first metric */ SELECT m.name FROM main.metric m
+      JOIN main.trial t ON t.best_attempt = m.attempt_id WHERE t.sweep_id = ? ORDER BY m.name
+      LIMIT 1
+    ]], sweep_id) or 'fwd'
+end
+
 --- Names of the parameters of a sweep, sorted.
 ---@param st table
 ---@param sweep_id integer
 ---@return table names
 function M.params(st, sweep_id)
-  local out = {}
+  local out, head = {}, pack.head(st, sweep_id)
+  if head then return head.names.params end
   for i, row in ipairs(st.db:look([[/* params */ SELECT DISTINCT p.name FROM main.trial t
       JOIN main.param p ON p.config_id = t.config_id WHERE t.sweep_id = ? ORDER BY 1]],
       sweep_id)) do

@@ -362,7 +362,8 @@ end
 local function quoted(name) return '"' .. name:gsub('"', '""') .. '"' end
 local function literal(text) return "'" .. text:gsub("'", "''") .. "'" end
 
-local function names(db, sql, id)
+local function names(db, sql, id, packed)
+  if packed then return packed end
   local out = {}
   for i, row in ipairs(db:query(sql, id)) do out[i] = row.name end
   return out
@@ -378,6 +379,15 @@ local COLD = [[/* phases timed warm and cold */ SELECT g.phase AS name FROM tria
 local METRICS = [[/* names of metrics */ SELECT DISTINCT m.name AS name FROM trial t
   JOIN metric m ON m.attempt_id = t.best_attempt WHERE t.sweep_id = ? ORDER BY 1]]
 
+--- What the columns of the wide view of a sweep are made from.
+---@param db table
+---@param id integer sweep id
+---@return table names params, phases, cold, metrics: sorted lists
+function M.names(db, id)
+  return { params = names(db, PARAMS, id), phases = names(db, PHASES, id),
+           cold = names(db, COLD, id), metrics = names(db, METRICS, id) }
+end
+
 --- The statement that makes the wide view of a sweep.
 ---@param db table
 ---@param id integer sweep id
@@ -389,6 +399,8 @@ local METRICS = [[/* names of metrics */ SELECT DISTINCT m.name AS name FROM tri
 function M.wide_view(db, id, name, kept, view)
   -- a view of a file names no database: the file may be attached by any name
   local function own(sql) return kept and (sql:gsub('main%.', '')) or sql end
+  local head = require('ridge.store.pack').head_of(db, id)
+  local known = head and head.names or {}
   local columns = { 't.id AS trial', 't.role', 't.rep', M.STATE .. ' AS state', 'a.grade',
     'a.flags', 'a.message AS reason', 't.tries', 'a.began', 't.reused', 't.implied_by',
     't.passes', own(M.PARTNER) .. ' AS partner' }
@@ -401,10 +413,10 @@ function M.wide_view(db, id, name, kept, view)
     columns[#columns + 1] = expression .. ' AS ' .. quoted(column)
     return true
   end
-  for _, param in ipairs(names(db, PARAMS, id)) do
+  for _, param in ipairs(names(db, PARAMS, id, known.params)) do
     add(('json_extract(c.params, %s)'):format(literal('$.' .. canonical.encode(param))), param)
   end
-  for i, phase in ipairs(names(db, PHASES, id)) do
+  for i, phase in ipairs(names(db, PHASES, id, known.phases)) do
     joins[i] = own([[LEFT JOIN main.timing g%d ON g%d.id = (SELECT min(id) FROM main.timing
       WHERE attempt_id = a.id AND phase = %s AND cache <> 'first')]]):format(i, i, literal(phase))
     for _, pair in ipairs(M.PHASE_COLUMNS) do
@@ -414,14 +426,14 @@ function M.wide_view(db, id, name, kept, view)
       WHERE attempt_id = a.id AND phase = %s AND cache = 'first')]]):format(literal(phase)),
       phase .. '_first')
   end
-  for _, phase in ipairs(names(db, COLD, id)) do
+  for _, phase in ipairs(names(db, COLD, id, known.cold)) do
     for _, pair in ipairs(M.COLD_COLUMNS) do
       add(own([[(SELECT %s FROM main.timing
         WHERE attempt_id = a.id AND phase = %s AND cache = 'cold')]]):format(seen('', pair[2]),
         literal(phase)), phase .. pair[1])
     end
   end
-  for _, metric in ipairs(names(db, METRICS, id)) do
+  for _, metric in ipairs(names(db, METRICS, id, known.metrics)) do
     add(own('(SELECT value FROM main.metric WHERE attempt_id = a.id AND name = %s)'):format(
       literal(metric)), metric)
   end

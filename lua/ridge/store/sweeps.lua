@@ -4,6 +4,7 @@
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local notes = require 'ridge.store.notes'
+local pack = require 'ridge.store.pack'
 local query = require 'ridge.store.query'
 local queue = require 'ridge.store.queue'
 
@@ -51,6 +52,15 @@ local function left(st, sweep, states)
   return ('%d:%02d:%02d'):format(s / 3600, s / 60 % 60, s % 60)
 end
 
+--- How many points are in which state, and of which grade.
+---@param st table
+---@param id integer of the sweep
+---@return table counts states, grades (numbers by word), last (microseconds since 1970, or nil)
+function M.counts(st, id)
+  return { states = by_key(st, STATES, id), grades = by_key(st, GRADES, id),
+           last = st.db:value(LAST, id) }
+end
+
 --- How far a sweep is.
 ---@param st table
 ---@param sweep table id
@@ -58,16 +68,18 @@ end
 ---  when none runs), failed and grades (texts, '' without any), last (a date, nil without one),
 ---  at (the same in microseconds since 1970)
 function M.how_far(st, sweep)
-  local states, all, done = by_key(st, STATES, sweep.id), 0, 0
+  local head = pack.head(st, sweep.id)
+  local counts = head and head.counts or M.counts(st, sweep.id)
+  local states, all, done = counts.states, 0, 0
   for state, n in pairs(states) do
     all = all + n
     if DONE[state] then done = done + n end
   end
-  local last = st.db:value(LAST, sweep.id)
+  local last = counts.last
   return { done = done, points = all, running = states.running or 0,
     left = left(st, sweep, states),
     failed = counted(states, { 'oom', 'timeout', 'error', 'crashed', 'cancelled' }),
-    grades = counted(by_key(st, GRADES, sweep.id), { 'A', 'B', 'C', 'D' }),
+    grades = counted(counts.grades, { 'A', 'B', 'C', 'D' }),
     last = last and os.date('%Y-%m-%d %H:%M', last / 1e6) or nil, at = last }
 end
 

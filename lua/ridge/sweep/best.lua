@@ -66,7 +66,7 @@ end
 --- What is best: 'max rows_per_s', 'min fwd / batch', or a name whose direction is known.
 ---@param text string       '' takes the only phase or metric with a direction
 ---@param directions table  of ridge.store.results
----@param rows table        of ridge.store.results
+---@param rows table        of ridge.store.results, or finite: a set of the columns with numbers
 ---@param what string       for errors: 'the sweep widths'
 ---@return table goal       text, tree, better (1: more, -1: less), measured (the column whose
 ---  interval the value has; nil where none has one), is_plain (the value is that column)
@@ -85,7 +85,7 @@ function M.goal(text, directions, rows, what)
     end
     body = list[1]
   end
-  local tree, known = expression.parse(body), columns_of(rows)
+  local tree, known = expression.parse(body), rows.finite or columns_of(rows)
   local name = body:match '^%s*([%a_][%w_.]*)%s*$'
   name = name and name:gsub('%.', '_')
   if name and directions[name] and not known[name] then
@@ -191,8 +191,8 @@ end
 --- The set of points that cannot be told from the best.
 ---@param rows table   of ridge.store.results
 ---@param goal table   of M.goal
----@return table found  set (candidates, best first: row, v, lo, hi, pair), order (those that have a
----  say, best first), behind (how many are),
+---@return table found  set (candidates, best first: row, v, lo, hi, pair), n (how many they are),
+---  last (the last of them), order (those that have a say, best first), behind (how many are),
 ---  disturbed (all points are of grade D: set is all of them, and nothing is decided), left_out
 ---  (points of grade D beside others), without (measured points that lack the value), open (points
 ---  that were not measured)
@@ -230,6 +230,7 @@ function M.set(rows, goal)
       found.set[#found.set + 1] = each
     end
   end
+  found.n, found.last = #found.set, found.set[#found.set]
   return found
 end
 
@@ -258,20 +259,9 @@ function M.limit(row, phase, machine)
   return WORDS[name], share
 end
 
---- Parameters by how far the medians over all others lie apart.
----@param rows table
----@param goal table
----@param params string[]
----@return table[] effects  name, reach (largest over smallest median; largest less smallest where
----  a median is not above 0: is_difference), best (the value of the parameter with the best
----  median); largest reach first, without those of which every value has the same median
-function M.effects(rows, goal, params)
-  local valued, out = {}, {}
-  for _, row in ipairs(rows) do
-    local each = row.state == 'ok' and candidate(goal, row)
-    if each then valued[#valued + 1] = setmetatable({ value = each.v }, { __index = row }) end
-  end
-  local effects, is_difference = require('ridge.plot.effects').effects(valued, params, 'value')
+-- Effects with the value whose median is best.
+local function best_of(effects, is_difference, goal)
+  local out = {}
   for _, effect in ipairs(effects) do
     local best = effect.levels[1]
     for _, level in ipairs(effect.levels) do
@@ -283,6 +273,32 @@ function M.effects(rows, goal, params)
     end
   end
   return out
+end
+
+--- Parameters by how far the medians over all others lie apart.
+---@param rows table
+---@param goal table
+---@param params string[]
+---@return table[] effects  name, reach (largest over smallest median; largest less smallest where
+---  a median is not above 0: is_difference), best (the value of the parameter with the best
+---  median); largest reach first, without those of which every value has the same median
+function M.effects(rows, goal, params)
+  local valued = {}
+  for _, row in ipairs(rows) do
+    local each = row.state == 'ok' and candidate(goal, row)
+    if each then valued[#valued + 1] = setmetatable({ value = each.v }, { __index = row }) end
+  end
+  local list, is_difference = require('ridge.plot.effects').effects(valued, params, 'value')
+  return best_of(list, is_difference, goal)
+end
+
+--- As `effects`, from the medians at each value of each parameter.
+---@param params table[] each name, levels (each value, median)
+---@param goal table
+---@return table[] effects
+function M.reaches(params, goal)
+  local list, is_difference = require('ridge.plot.effects').reaches(params)
+  return best_of(list, is_difference, goal)
 end
 
 return M

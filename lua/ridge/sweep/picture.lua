@@ -20,13 +20,18 @@ M.SIMULATED = '%s (simulated: its times say nothing of any GPU)'
 -- -- Where it comes from ----------------------------------------------------------------------
 
 local ORIGIN = [[/* origin of a sweep */ SELECT m.cpu, m.l1d, m.l2, m.l3, b.git, b.dirty,
-    e.device_id, a.began, d.kind, d.name AS device_name, d.facts FROM main.trial t
-  JOIN main.attempt a ON a.id = t.best_attempt JOIN main.env e ON e.id = a.env_id
+    e.device_id, a.began, d.kind, d.name AS device_name, d.facts
+  FROM main.attempt a JOIN main.env e ON e.id = a.env_id
   JOIN main.machine m ON m.id = e.machine_id JOIN main.build b ON b.id = e.build_id
   JOIN main.device d ON d.id = e.device_id
-  WHERE t.sweep_id = ? ORDER BY a.id DESC LIMIT 1]]
+  WHERE a.id = ?]]
 
 local function day(us) return os.date('!%Y-%m-%d', us / 1e6) end
+
+local function origin_of(st, sweep_id)
+  local newest = results.newest(st, sweep_id)
+  return newest and st.db:row(ORIGIN, newest) or {}
+end
 
 -- The device by its name; that it is none is said wherever its numbers are drawn.
 local function device_text(row)
@@ -36,7 +41,7 @@ local function device_text(row)
 end
 
 local function about(st, sweep)
-  local row = st.db:row(ORIGIN, sweep.id) or {}
+  local row = origin_of(st, sweep.id)
   if row.kind and row.kind ~= 'cpu' then
     row.l1d, row.l3, row.l2 = nil, nil, canonical.decode(row.facts or '{}').l2
   end
@@ -100,16 +105,6 @@ local function default_lines(opt, list)
       end
     end
   end
-end
-
--- The first phase that was timed, else the first metric.
-local function default_column(st, sweep)
-  return st.db:value([[/* first phase */ SELECT g.phase FROM main.timing g
-      JOIN main.trial t ON t.best_attempt = g.attempt_id WHERE t.sweep_id = ? ORDER BY g.id LIMIT 1
-    ]], sweep.id) or st.db:value([[/* first metric */ SELECT m.name FROM main.metric m
-      JOIN main.trial t ON t.best_attempt = m.attempt_id WHERE t.sweep_id = ? ORDER BY m.name
-      LIMIT 1
-    ]], sweep.id) or 'fwd'
 end
 
 -- -- Rows ---------------------------------------------------------------------------------------
@@ -282,7 +277,7 @@ function GATHER.history(_, opt, from)
       WHERE s.base = (SELECT base FROM main.sweep WHERE id = ?1) AND p.version = (SELECT o.version
         FROM main.sweep w JOIN main.protocol o ON o.id = w.protocol_id WHERE w.id = ?1)
       ORDER BY s.generation]], from.sweep.id)) do
-    local origin = from.st.db:row(ORIGIN, s.id) or {}
+    local origin = origin_of(from.st, s.id)
     for _, row in ipairs(results.rows(from.st, s.id)) do
       row.run, row.commit = s.name, origin.git and origin.git:sub(1, 9) or '?'
       row.env = tostring(origin.cpu)
@@ -323,26 +318,26 @@ end
 local function fill(kind, opt, rows, params, st, sweep)
   local list = varying(rows, params)
   if MAPS[kind] then
-    opt.z = opt.z or default_column(st, sweep)
+    opt.z = opt.z or results.first(st, sweep.id)
     default_axes(opt, list, 'a map')
     fill_panels(kind, opt, list)
   elseif LINES[kind] then
     if kind == 'threads' then opt.x = opt.x or 'threads' end
-    opt.y = opt.y or default_column(st, sweep)
+    opt.y = opt.y or results.first(st, sweep.id)
     if kind == 'steps' and rows[1] and not opt.given_y then
       local rate = opt.y .. '_gflops'
       for _, row in ipairs(rows) do if row[rate] then opt.y = rate break end end
     end
     default_lines(opt, list)
   elseif kind == 'effects' then
-    opt.y = opt.y or default_column(st, sweep)
+    opt.y = opt.y or results.first(st, sweep.id)
     local names = {}
     for i, p in ipairs(list) do names[i] = p.name end
     opt.params = opt.params or table.concat(names, ',')
   elseif kind == 'training' then
     opt.y = opt.y or 'loss'
   elseif kind ~= 'landscape' and kind ~= 'batch' then
-    opt.y = opt.y or default_column(st, sweep)
+    opt.y = opt.y or results.first(st, sweep.id)
   end
 end
 
@@ -396,7 +391,7 @@ end
 
 -- The rows of sweeps, with where they were measured if that is asked for, or they are of several;
 -- and whether two of them went through the same passes, on one machine.
-local function rows_of(st, sweeps, given)
+local function rows_of(st, sweeps, given, drawn)
   local rows, params, seen, place = {}, {}, {}, {}
   local wanted = #sweeps > 1 or asks_origin(given)
   for _, sweep in ipairs(sweeps) do
@@ -404,7 +399,7 @@ local function rows_of(st, sweeps, given)
     for _, name in ipairs(results.params(st, sweep.id)) do
       if not seen[name] then seen[name], params[#params + 1] = true, name end
     end
-    for _, row in ipairs(results.rows(st, sweep.id)) do
+    for _, row in ipairs(drawn or results.rows(st, sweep.id)) do
       local origin = origins[row.trial]
       if origin then place[row] = ('%s %s'):format(origin.sweep, tostring(origin.machine)) end
       for _, name in ipairs(origin and schema.ORIGIN or {}) do
@@ -422,8 +417,9 @@ end
 ---@param sweep table id, name
 ---@param given table|nil options of the kind; what is left out is found in the sweep
 ---@param others table[]|nil sweeps whose points are drawn, too
+---@param drawn table[]|nil the rows that are drawn, where not all of them are
 ---@return table figure
-function M.figure(kind, st, sweep, given, others)
+function M.figure(kind, st, sweep, given, others, drawn)
   kinds.find(kind)
   local opt, device = about(st, sweep)
   for name, value in pairs(given or {}) do
@@ -431,7 +427,7 @@ function M.figure(kind, st, sweep, given, others)
   end
   opt.given_y, opt.given_facet = given and given.y, given and given.facet
   local sweeps = { sweep, unpack(others or {}) }
-  local rows, params, alike = rows_of(st, sweeps, given)
+  local rows, params, alike = rows_of(st, sweeps, given, drawn)
   if #sweeps > 1 then
     local names = {}
     for i, each in ipairs(sweeps) do names[i] = each.name end

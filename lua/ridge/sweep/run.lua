@@ -430,6 +430,7 @@ function M.run(spec, wanted, opt)
   if not run.shared then run.lease = opt.lab.lease() end
   local ok, result = pcall(own and serve or go, run, wanted)
   if run.lease then run.lease:close() end
+  if ok and not own then require('ridge.store.pack').try(run.store) end
   run.store:close()
   if run.serves then end_worker(ok, result) end
   if not ok then error(result, 0) end

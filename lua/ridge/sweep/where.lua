@@ -2,13 +2,12 @@
 --- Where a stored sweep ran: what its points are held against.
 
 local canonical = require 'ridge.store.canonical'
+local results = require 'ridge.store.results'
 local roof = require 'ridge.measure.roof'
 
 local M = {}
 
-local NEWEST = [[/* where a sweep ran */ SELECT a.env_id
-  FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
-  WHERE t.sweep_id = ? AND a.env_id IS NOT NULL ORDER BY a.id DESC LIMIT 1]]
+local OF_ATTEMPT = '/* where an attempt ran */ SELECT env_id FROM main.attempt WHERE id = ?'
 local OF = [[/* where a trial ran */ SELECT a.env_id
   FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt WHERE t.id = ?]]
 local HOST = [[/* an environment */ SELECT e.device_id, e.vars, d.kind, d.facts, m.l1d, m.l2, m.l3
@@ -35,7 +34,10 @@ end
 ---@param st table store
 ---@param sweep table id
 ---@return table machine l1d, l2, l3 (bytes), threads, ceilings by name: what sweep.best takes
-function M.machine(st, sweep) return machine_of(st, st.db:value(NEWEST, sweep.id)) end
+function M.machine(st, sweep)
+  local newest = results.newest(st, sweep.id)
+  return machine_of(st, newest and st.db:value(OF_ATTEMPT, newest))
+end
 
 --- The same of each point: one sweep may have been measured on several machines.
 ---@param st table store

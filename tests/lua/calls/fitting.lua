@@ -204,6 +204,7 @@ M.FUNCTIONS = {
   ['ridge.peek'] = '(function() ridge.save("fit.safetensors", { w = F(a, b) }) '
     .. 'return "fit.safetensors" end)()',
   ['ridge.str'] = '{ F(a, b), name = "x" }', ['ridge.summary'] = 'F(a, b)',
+  ['ridge.clear_output'] = 'F(false)',
   ['ridge.data.stream'] = '(function() local i = 0 return function() i = i + 1 '
     .. 'if i <= 7 then return { i, 2 * i }, i end end end)(), { batch = one { 1, 2, 7, 8 } }',
   ['ridge.memory.alarm'] = '2 ^ 40, { say = function() end }',

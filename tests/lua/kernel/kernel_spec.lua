@@ -99,6 +99,16 @@ describe('a kernel', function()
     assert.truthy(out[2].content.data['image/png'])
   end)
 
+  it('takes away what a cell has shown, in turn with what is printed', function()
+    local _, out = k:run "print 'old' ridge.clear_output(true) print 'new' ridge.clear_output()"
+    assert.equal('execute_input stream clear_output stream clear_output', types(out))
+    assert.same({ 'old\n', true, 'new\n', false }, { out[2].content.text, out[3].content.wait,
+      out[4].content.text, out[5].content.wait })
+    assert.equal('error', k:run('ridge.clear_output(1)').status)
+    _, out = k:run('ridge.clear_output()', { silent = true })
+    assert.equal('', types(out))
+  end)
+
   it('shows values that have a page as a page', function()
     local value = "setmetatable({}, require('ridge.show.value').class('it', "
     local _, out = k:run(value .. "{ box = function() return '<b> & c' end }))")
