@@ -100,14 +100,14 @@ end
 
 local quant = ridge.quant
 local VERSIONS = {
-  { 'bf16', function(net) return quant.half(net, 'bf16') end },
-  { 'i8 dynamic', function(net) return quant.dynamic(net, { rows = false }) end },
+  { 'bf16', function(net, _) return quant.half(net, 'bf16') end },
+  { 'i8 dynamic', function(net, _) return quant.dynamic(net, { rows = false }) end },
   { 'i8 static', function(net, data)
     return quant.static(net, { calibrate = data, rows = false })
   end },
 }
 for _, bits in ipairs(opt.smoke and { 4 } or { 8, 6, 4, 3, 2 }) do
-  VERSIONS[#VERSIONS + 1] = { ('w%d rtn'):format(bits), function(net)
+  VERSIONS[#VERSIONS + 1] = { ('w%d rtn'):format(bits), function(net, _)
     return quant.weights(net, { bits = bits, method = 'rtn', pad = true })
   end }
   VERSIONS[#VERSIONS + 1] = { ('w%d gptq'):format(bits), function(net, data)

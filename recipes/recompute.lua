@@ -98,6 +98,7 @@ print(('\n%d blocks, width %d, %d sequences of %d places, AdamW; the whole step 
   opt.blocks, opt.width, opt.batch, opt.length))
 print('segments   step ms                interval  grade  kept for backward pass MB   peak MB   '
   .. 'of plain  time of plain')
+---@type table?, table?
 local least, paired
 for _, row in ipairs(rows) do
   local found = against_plain(row)
@@ -117,7 +118,7 @@ for _, row in ipairs(rows) do
   end
 end
 
-if least then
+if least and paired and plain then
   print(('\nclaimed: 30 to 40 %% less memory for 10 to 15 %% more time (000), up to 80 %% less '
     .. 'memory (001)\nmeasured: %.0f %% less memory for %+.0f %% time [%+.0f .. %+.0f], %s, with '
     .. '%d segments'):format(

@@ -78,6 +78,8 @@ local function parameters_of(entry)
   return list
 end
 
+local CALLED = '---@overload fun(...: any): any'
+
 local OPTIONS = { opt = true, opts = true, options = true, given = true }
 
 -- The tags of a function; returns its list of parameters as text, and what it gives.
@@ -87,7 +89,9 @@ local function tags(lines, entry, class)
   for i, name in ipairs(list) do
     local p = known[name] or known[name .. '?']
     local kind, text = p and type_of(p.type) or 'any', p and one_line(p.text) or ''
-    local optional = p and p.type:find('nil', 1, true)
+    local optional = p and (p.type:find('nil', 1, true) or p.name:find '%?$')
+    -- what can be called is taken, too: modules, captured functions
+    kind = kind:gsub('%f[%w]function%f[%W]', 'function|table')
     if class and i == #list and (OPTIONS[name] or p and p.type:find 'table') then
       kind, optional = class, not p or optional
     end
@@ -112,7 +116,28 @@ local function put_function(lines, owner, name, title, f)
   lines[#lines + 1] = ''
 end
 
--- A class: called to make an object.
+-- What the objects of a class have: its functions, and fields that they get when they are made.
+local function put_members(lines, class)
+  local known, names_of = {}, {}
+  while type(class) == 'table' do
+    for key, value in pairs(class) do
+      if type(key) == 'string' and type(value) == 'function' and key:find '^%a[%w_]*$'
+          and not lexer.KEYWORDS[key] and key ~= 'init' and not known[key] then
+        known[key], names_of[#names_of + 1] = value, key
+      end
+    end
+    class = rawget(class, '__parent')
+  end
+  table.sort(names_of)
+  for _, name in ipairs(names_of) do
+    local entry = help.entry_of(known[name])
+    lines[#lines + 1] = ('---@field %s function %s'):format(name,
+      one_line(entry and entry.text:match '^[^\n]*' or '')):gsub(' +$', '')
+  end
+  lines[#lines + 1] = '---@field [string] any'
+end
+
+-- A class: called to make an object, which modules are in turn.
 local function put_class(lines, owner, name, title, class)
   local init = help.member(class, 'init')
   local entry = type(init) == 'function' and help.entry_of(init) or nil
@@ -123,11 +148,16 @@ local function put_class(lines, owner, name, title, class)
   end
   local module = title:find '^ridge%.nn%.'
   lines[#lines + 1] = ('---@class %s%s'):format(title, module and ': ridge.Module' or '')
+  if module then lines[#lines + 1] = CALLED end
+  put_members(lines, class)
+  lines[#lines + 1] = ''
+  lines[#lines + 1] = ('---@class %s.Class'):format(title)
+  put_members(lines, class)
   local list = {}
   for i, parameter in ipairs(parameters_of(entry)) do
     local is_given = given and OPTIONS[parameter]
     list[i] = parameter == '...' and '...: any'
-      or ('%s: %s'):format(lexer.KEYWORDS[parameter] and '_' .. parameter or parameter,
+      or ('%s?: %s'):format(lexer.KEYWORDS[parameter] and '_' .. parameter or parameter,
       is_given and given .. '|nil' or 'any')
   end
   lines[#lines + 1] = ('---@overload fun(%s): %s'):format(table.concat(list, ', '), title)
@@ -178,6 +208,10 @@ local function put_types(lines)
       local about = entry.properties[name]
       lines[#lines + 1] = ('---@field %s any %s'):format(name, type(about) == 'string'
         and one_line(about) or ''):gsub(' +$', '')
+    end
+    if entry.name == 'Module' then
+      lines[#lines + 1] = CALLED
+      lines[#lines + 1] = '---@field [string] any'
     end
     if entry.name == 'Tensor' then
       for _, name in ipairs(OPERATORS) do

@@ -2,7 +2,6 @@
 --- What a cell of a notebook has shown until now, taken away: progress in one place.
 
 local blame = require 'ridge.blame'
-local host = require 'ridge.host'
 
 local M = {}
 
@@ -13,7 +12,8 @@ function M.clear_output(wait)
   if wait ~= nil and type(wait) ~= 'boolean' then
     blame.raise('clear_output: true or false is expected, got ' .. blame.show(wait), 'EARG')
   end
-  if host.settings.clear then host.settings.clear(wait == true) end
+  local host = package.loaded['ridge.host'] -- of the program
+  if host and host.settings.clear then host.settings.clear(wait == true) end
 end
 
 return M

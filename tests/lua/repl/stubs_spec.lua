@@ -98,6 +98,7 @@ describe('stubs', function()
       for line in text:gmatch '[^\n]+' do
         local tag, rest = line:match '^%-%-%-@(%w+) ?(.*)$'
         if tag == 'param' or tag == 'field' then
+          rest = rest:gsub('^%[string%]', 'string') -- any field, by a string
           check(assert(rest:match '^[%w_.]+%??%s(.+)', line), line)
         elseif tag == 'return' or tag == 'type' then
           check(rest, line)
@@ -109,6 +110,46 @@ describe('stubs', function()
     end
     assert.equal('{"diagnostics.globals":["arg"],"runtime.version":"LuaJIT",'
       .. '"workspace.library":["library"]}\n', by['.luarc.json'])
+  end)
+
+  it('say what the objects of a class can do, and that modules are called', function()
+    local main, nn = by['library/ridge.lua'], by['library/ridge/nn.lua']
+    for _, name in ipairs { 'fit', 'resume', 'status' } do
+      assert.truthy(main:match('%-%-%-@class ridge%.Trainer\n(.-)\n\n'):find(
+        '---@field ' .. name .. ' function', 1, true), name)
+    end
+    assert.truthy(nn:find('---@class ridge.nn.Linear: ridge.Module\n'
+      .. '---@overload fun(...: any): any', 1, true))
+    assert.truthy(nn:match('%-%-%-@class ridge%.nn%.SKLinear%.Class\n(.-)\n\n'):find(
+      '---@field from function', 1, true))
+    assert.is_nil(nn:find('---@field init ', 1, true))
+    assert.is_nil(nn:find('---@field _', 1, true))
+  end)
+
+  it('let LuaLS find nothing wrong with the recipes', function()
+    if os.execute 'command -v lua-language-server >/dev/null 2>&1' ~= 0 then
+      return pending 'lua-language-server is not found'
+    end
+    local folder = folders.new()
+    finally(function() folders.remove(folder) end)
+    for _, file in ipairs(files) do
+      os.execute(("mkdir -p '%s/%s'"):format(folder, file.path:match '^(.*)/' or '.'))
+      folders.put(folder .. '/' .. file.path, file.text)
+    end
+    os.execute(("cp -r recipes '%s'"):format(folder))
+    local function checked()
+      local out = folder .. '/said'
+      local status = os.execute(("lua-language-server --check '%s' --checklevel=Warning --logpath="
+        .. "'%s/log' >'%s' 2>&1"):format(folder, folder, out))
+      return status == 0, folders.get(out)
+    end
+    local clean, said = checked()
+    assert.is_true(clean, said)
+    -- and that it looks: a recipe with a name that is not there
+    folders.put(folder .. '/recipes/wrong.lua', "local ridge = require 'ridge'\nridge.zork(1)\n")
+    clean, said = checked()
+    assert.is_false(clean)
+    assert.matches('zork', said)
   end)
 
   it('are written below a folder, beside settings that stay', function()
