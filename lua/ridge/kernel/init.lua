@@ -24,6 +24,9 @@ int dup(int fd);
 int dup2(int from, int to);
 int fcntl(int fd, int command, ...);
 int getppid(void);
+typedef struct { unsigned long soft, hard; } ridge_kernel_limit;
+int getrlimit(int what, ridge_kernel_limit *limit);
+int setrlimit(int what, const ridge_kernel_limit *limit);
 ]]
 
 local M = {}
@@ -32,6 +35,7 @@ local PAIR = 'inproc://ridge'
 local CHANNELS = { 'shell', 'control', 'stdin', 'iopub', 'hb' }
 local F_SETFD, F_GETFL, F_SETFL, F_SETPIPE_SZ, F_GETPIPE_SZ = 2, 3, 4, 1031, 1032
 local O_NONBLOCK, FD_CLOEXEC = 2048, 1
+local RLIMIT_DATA = 2
 local ROOM = 2 ^ 20 -- bytes of a pipe, where the system gives so many
 
 local Kernel = {}
@@ -234,6 +238,15 @@ local function finish(self)
   zmq.finish(self.context)
 end
 
+-- Where a cell takes more memory than there is, an allocation has to fail: the system would end the
+-- kernel instead. Lua's own memory is not what ridge.memory counts, so the process has a limit.
+local function limit_data(bytes)
+  local limit = ffi.new 'ridge_kernel_limit'
+  if ffi.C.getrlimit(RLIMIT_DATA, limit) ~= 0 or limit.soft <= bytes then return end
+  limit.soft = bytes
+  ffi.C.setrlimit(RLIMIT_DATA, limit)
+end
+
 local function prepare(self)
   colour.enabled = false
   self.session = session.new {
@@ -273,7 +286,10 @@ local function prepare(self)
   end
   host.ignore_pipes()
   local _, _, _, ram = host.machine()
-  if ram > 0 then host.limit_memory(0.9 * ram) end -- as at the prompt
+  if ram > 0 then
+    host.limit_memory(0.9 * ram) -- as at the prompt
+    limit_data(0.95 * ram)
+  end
   host.call('session', function() end) -- a press of Ctrl-C while nothing runs is none
 end
 

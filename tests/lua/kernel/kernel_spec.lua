@@ -109,6 +109,25 @@ describe('a kernel', function()
     assert.equal('', types(out))
   end)
 
+  it('answers a cell that takes all memory, and goes on', function()
+    local own = client.start()
+    local _, out = own:run "for l in io.lines '/proc/self/limits' do print(l) end"
+    local soft = tonumber(out.stdout:match 'Max data size%s+(%d+)')
+    assert.is_true(soft ~= nil and soft > 2 ^ 28, out.stdout) -- no cell can take more than there is
+    local status = os.execute(('prlimit --pid %d --data=1000000000:'):format(own.pid))
+    assert.equal(0, status)
+    for _, code in ipairs { "local t = {} while true do t[#t + 1] = ('x'):rep(2^20) .. #t end",
+        "local s = 'x' while true do s = s .. s end",
+        'local t = {} while true do t[#t + 1] = ridge.ones(2^20) end' } do
+      local reply = own:run(code)
+      assert.equal('error', reply.status)
+      assert.matches('memory', reply.evalue)
+      _, out = own:run 'print(1 + 1)'
+      assert.equal('2\n', out.stdout)
+    end
+    own:close()
+  end)
+
   it('shows values that have a page as a page', function()
     local value = "setmetatable({}, require('ridge.show.value').class('it', "
     local _, out = k:run(value .. "{ box = function() return '<b> & c' end }))")
