@@ -24,17 +24,28 @@ M.DRAWN, M.SAMPLE = 5000, 1000
 local Rows = {}
 Rows.__index = Rows
 
---- What is best: goal, found and effects as of ridge.sweep.front.answer.
+--- What is best.
+---@param goal table of ridge.sweep.best.goal
+---@param params string[]
+---@return table found of ridge.sweep.best.set
+---@return table[] effects
 function Rows:answer(goal, params)
   return best.set(self.rows, goal), best.effects(self.rows, goal, params)
 end
 
 --- A goal, by the columns there are; raises what ridge.sweep.best.goal does.
+---@param text string
+---@param directions table
+---@param what string for errors
+---@return table goal
 function Rows:goal(text, directions, what)
   return best.goal(text, directions, self.rows, what)
 end
 
 --- How many points are in each state, and of each grade, and how often each flag stands there.
+---@return table states numbers by word
+---@return table grades
+---@return table flags
 function Rows:counts()
   local states, grades, flags = {}, {}, {}
   local function add(to, key) if key then to[key] = (to[key] or 0) + 1 end end
@@ -77,6 +88,9 @@ function Rows:first(said, by, most)
 end
 
 --- The first points in any of some states.
+---@param states table a set of words
+---@param most integer
+---@return table[] rows
 function Rows:failed(states, most)
   local out = {}
   for _, row in ipairs(self.rows) do
@@ -86,6 +100,7 @@ function Rows:failed(states, most)
 end
 
 --- The rows of a picture; nil: it reads all by itself.
+---@return table[]|nil rows
 function Rows.drawn() return nil end
 
 -- -- From columns ---------------------------------------------------------------------------------
@@ -236,6 +251,10 @@ end
 local PLACES = { map = true, slices = true, efficiency = true, uncertainty = true }
 
 --- The rows of a picture and which they are, in words.
+---@param kind string
+---@param said table of ridge.report.answer
+---@return table[] rows
+---@return string words
 function Packed:drawn(kind, said)
   local columns = self.columns
   local key = PLACES[kind] and 'places' or 'draw'
