@@ -46,7 +46,10 @@ describe('the page', function()
 
   for _, kind in ipairs { 'tutorial', 'howto' } do
     for _, path in ipairs(pages_of(kind)) do
-      if path ~= 'docs/tutorial/first-hour.md' then
+      local several = path == 'docs/howto/many-processes.md'
+      if several and not io.open 'build/libridge_mpi.so' then
+        pending(path .. ' (no Open MPI when ridge was built: scripts/deps mpi)', function() end)
+      elseif path ~= 'docs/tutorial/first-hour.md' then
         it(path .. ' prints what it shows', function() run(path) end)
       end
     end
