@@ -430,6 +430,44 @@ static void test_different(void)
   is_int(all.ended, 0, "nor does it wait for the others at its end");
 }
 
+/* Each field in which calls may differ, alone. */
+static void test_each_difference(void)
+{
+  const rg_group_call like = {
+    .kind = RG_GROUP_REDUCE_SCATTER, .dtype = RG_I32, .count = 12, .unit = 2
+  };
+  rg_group_call others[6] = { like, like, like, like, like, like };
+
+  others[0].kind = RG_GROUP_ALL_REDUCE;
+  others[1].op = RG_GROUP_MAX;
+  others[2].dtype = RG_F32;
+  others[3].count = 14;
+  others[4].unit = 3;
+  others[5].root = 1;
+  for (int32_t i = 0; i < 6; i++) {
+    net all;
+    rg_group *groups[MOST];
+    int64_t tickets[2];
+
+    open_all(&all, 2, groups);
+    for (int32_t r = 0; r < 2; r++) {
+      rg_group_call call = r == 0 ? like : others[i];
+
+      call.in = at[r].in;
+      call.out = at[r].out;
+      if (rg_group_set_timeout(groups[r], 2) != RG_OK ||
+          rg_group_start(groups[r], &call, &tickets[r]) != RG_OK) {
+        tap_bail("no call");
+      }
+    }
+    for (int32_t r = 0; r < 2; r++) {
+      is_status(rg_group_wait(groups[r], tickets[r]), RG_ENET, "what differs is refused");
+      ok(strstr(rg_error_message(), "dist: collective 1 is ") != NULL, "and not waited for");
+    }
+    close_all(&all, groups);
+  }
+}
+
 static void test_missing(void)
 {
   net all;
@@ -531,6 +569,7 @@ int main(void)
   test_results();
   test_order();
   test_different();
+  test_each_difference();
   test_missing();
   test_interrupt();
   return done();
