@@ -115,8 +115,12 @@ function M.axes(space)
   if type(space) ~= 'table' or next(space) == nil then
     blame.raise('sweep: space has no parameters', 'EARG', 'sweep')
   end
-  local axes, lower = {}, {}
-  for name, values in pairs(space) do
+  local axes, lower, names = {}, {}, {}
+  for name in pairs(space) do names[#names + 1] = name end
+  -- of several that are wrong the same one is told each time
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+  for _, name in ipairs(names) do
+    local values = space[name]
     check_name(name)
     local other = lower[name:lower()]
     if other then
