@@ -3,6 +3,8 @@
 -- Pictures over rows of round numbers, whose strokes are approved (approved_spec.lua). Each has a
 -- name, a kind, rows, options, and how it is rendered; `brief` ones are told by their sentences.
 
+local M = {}
+
 local LIST = {}
 
 local function picture(name, kind, rows, opt, given)
@@ -36,8 +38,9 @@ local function causes()
   local function at(dtype, width, batch, ns, grade)
     rows[#rows + 1] = took({ dtype = dtype, width = width, batch = batch }, ns, nil, grade)
   end
-  local function none(d, width, batch, state, reason)
-    rows[#rows + 1] = { dtype = d, width = width, batch = batch, state = state, reason = reason }
+  local function none(dtype, width, batch, state, reason)
+    rows[#rows + 1] = { dtype = dtype, width = width, batch = batch, state = state,
+      reason = reason }
   end
   at('f32', 64, 1, 1000)
   at('f32', 64, 8, 4000, 'B')
@@ -253,15 +256,11 @@ end
 local OVER = { x = 'width', y = 'fwd' }
 picture('slices', 'slices', powers, with(with(OVER, ABOUT), { by = 'batch', facet = 'dtype',
   l1d = 32768, l2 = 131072, l3 = 1e9 }))
-local function seven() -- two caches nearly alike: the name of the second stands below
-  local rows = {}
-  for i, ns in ipairs { 1000, 2000, 3000, 4000, 5000, 64000, 60000 } do
-    rows[i] = took({ width = 8 * 2 ^ i, fwd_bytes = 8192 * 2 ^ i }, ns)
-  end
-  return rows
-end
-picture('slices-name-below', 'slices', seven, with(OVER, { l1d = 512000, l2 = 517120 }),
-  { size = { 600, 460 } })
+-- two caches nearly as large as each other: the name of the second stands below
+picture('slices-name-below', 'slices', function()
+  return { took({ width = 256, fwd_bytes = 2 ^ 18 }, 5000),
+    took({ width = 512, fwd_bytes = 2 ^ 19 }, 64000), took({ width = 99, fwd_bytes = 9 }, 60000) }
+end, with(OVER, { l1d = 500 * 1024, l2 = 505 * 1024 }), { size = { 600, 460 } })
 picture('slices-one-line', 'slices', function()
   return { took({ width = 3 }, 300), took({ width = 1 }, 100), took({ width = 2 }, 200),
     { width = 4, state = 'error' }, took({ width = 5 }, 500), took({}, 9) }
@@ -572,6 +571,7 @@ picture('batch-memory', 'batch', batches(false), { budget = 2e7 }, { theme = 'da
   size = { 520, 460 } })
 brief('batch-undecided', 'batch', batches(true), { best = 8, undecided = true, budget = 1e12 })
 brief('batch-model', 'batch', batches(false), { best = 8, model = 'mlp' })
+
 picture('stability', 'stability', function()
   local rows = {}
   for i = 1, 10 do
@@ -583,10 +583,10 @@ picture('stability', 'stability', function()
   end
   return rows
 end, ABOUT)
-local CALM = { { step = 1, gradient_norm = 2, nan = 0 }, { step = 2, gradient_norm = 3, nan = 0 },
-  { step = 3, gradient_norm = 4, overflow = 1 } }
-picture('stability-calm', 'stability', function() return CALM end, {}, { theme = 'dark',
-  size = { 640, 480 } })
+picture('stability-calm', 'stability', function()
+  return { { step = 1, gradient_norm = 2, nan = 0 }, { step = 2, gradient_norm = 3, nan = 0 },
+    { step = 3, gradient_norm = 4, overflow = 1 } }
+end, {}, { theme = 'dark', size = { 640, 480 } })
 
 picture('trust', 'trust', function()
   local rows = {}
@@ -597,4 +597,6 @@ picture('trust', 'trust', function()
   return rows
 end, with(ABOUT, { text = 'Within 12 %.' }), { size = { 640, 600 } })
 
-return { LIST = LIST }
+M.LIST = LIST
+
+return M
