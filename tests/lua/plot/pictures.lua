@@ -3,9 +3,7 @@
 -- Pictures over rows of round numbers, whose strokes are approved (approved_spec.lua). Each has a
 -- name, a kind, rows, options, and how it is rendered; `brief` ones are told by their sentences.
 
-local M = {}
-
-local LIST = {}
+local M, LIST = {}, {}
 
 local function picture(name, kind, rows, opt, given)
   LIST[#LIST + 1] = { name = name, kind = kind, rows = rows, opt = opt, given = given or {} }
@@ -256,8 +254,7 @@ end
 local OVER = { x = 'width', y = 'fwd' }
 picture('slices', 'slices', powers, with(with(OVER, ABOUT), { by = 'batch', facet = 'dtype',
   l1d = 32768, l2 = 131072, l3 = 1e9 }))
--- two caches nearly as large as each other: the name of the second stands below
-picture('slices-name-below', 'slices', function()
+picture('slices-name-below', 'slices', function() -- two caches of nearly one size
   return { took({ width = 256, fwd_bytes = 2 ^ 18 }, 5000),
     took({ width = 512, fwd_bytes = 2 ^ 19 }, 64000), took({ width = 99, fwd_bytes = 9 }, 60000) }
 end, with(OVER, { l1d = 500 * 1024, l2 = 505 * 1024 }), { size = { 600, 460 } })
