@@ -3,6 +3,7 @@
 --- for, the last position that an axis has and the first it has not, and each refusal in full.
 --- Results are written by hand, after ONNX's text.
 
+local ridge = require 'ridge'
 local kit = require 'ridge.onnx.ops.kit'
 local window = require 'ridge.onnx.ops.window'
 local cases = dofile 'tests/lua/onnx/cases.lua'
@@ -28,6 +29,26 @@ describe('an operator of ONNX at its borders', function()
       end
     end)
   end
+
+  it('Clip is relu6 by the numbers of the file, not by those that come with a call', function()
+    for _, given in ipairs { 2, 3 } do -- the one that comes with a call; the other is in the file
+      local model = cases.model_of('Clip', 13, {}, { f { -2, 3, 9 }, f(0), f(6) }, 1, true)
+      local graph = model.graph
+      graph.initializers = {}
+      table.insert(graph.inputs, { name = 'i' .. given, type = 'f32' })
+      table.insert(graph.nodes, 1, { op = 'Constant', domain = '', name = 'c', inputs = {},
+        outputs = { 'i' .. 5 - given }, attributes = { value_float = { type = 'float',
+          value = given == 2 and 6 or 0 } } })
+      local net = require('ridge.onnx.load').of(model, 'g')
+      local wanted = { [2] = { [0] = 'f32[3] 0 3 6', 'f32[3] 1 3 6', 'f32[3] 4 4 6' },
+        [3] = { [0] = 'f32[3] 0 3 6', 'f32[3] 0 1 1', 'f32[3] 0 3 4' } }
+      for k, number in pairs { [0] = given == 2 and 0 or 6, 1, 4 } do
+        assert.equal(wanted[given][k], text(net(f { -2, 3, 9 }, f(number))))
+      end
+      local graph_of = ridge.graph(net, f { -2, 3, 9 }, f(given == 2 and 0 or 6))
+      assert.equal(wanted[given][2], text(graph_of:plan():run { f { -2, 3, 9 }, f(4) }))
+    end
+  end)
 
   it('is refused in full', function()
     for _, case in ipairs(REFUSED) do

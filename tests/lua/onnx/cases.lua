@@ -483,5 +483,5 @@ local REFUSED = {
   { 'RandomNormal', 7, {}, {}, 'attribute shape is missing' },
 }
 
-return { CASES = CASES, REFUSED = REFUSED, run = run, text = text,
+return { CASES = CASES, REFUSED = REFUSED, model_of = model_of, run = run, text = text,
   attributes = attributes, f = f, i64 = i64, count = count }
