@@ -211,7 +211,7 @@ describe('the command', function()
       local db = %q
       ridge.top('squares', { by = 'square', n = 1, db = db })
       ridge.export('squares', { as = 'csv', db = db })
-      ridge.show(1, { db = db })
+      assert(select('#', ridge.show(1, { db = db })) == 0) -- at the prompt no number behind it
       ridge.db('check', { db = db })
       for word, opts in pairs { ["unknown option '%%-%%-zork'"] = { zork = false, db = db },
           ["unknown option '%%-%%-zork' "] = { zork = {}, db = db },
