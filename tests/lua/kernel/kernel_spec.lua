@@ -334,6 +334,9 @@ describe('a kernel', function()
     assert.equal('4', reply.user_expressions.a.data['text/plain'])
     assert.same({ 'error', 'error' }, { reply.user_expressions.b.status,
       reply.user_expressions.c.status })
+    assert.matches('nothing_there', reply.user_expressions.b.evalue, 1, true)
+    assert.is_nil(reply.user_expressions.b.evalue:find('table: ', 1, true))
+    assert.matches("unexpected symbol near '<eof>'", reply.user_expressions.c.evalue, 1, true)
   end)
 
   it('drops what is damaged, says so, and goes on', function()

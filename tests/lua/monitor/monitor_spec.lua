@@ -328,6 +328,11 @@ describe('what is available (F158)', function()
     assert.is_true(ok or #why > 10)
     local cudnn, no_cudnn = ridge.available 'cudnn'
     assert.is_true(cudnn or #no_cudnn > 10)
+    if not ok then -- no library without a device, for the reason that there is none
+      for _, name in ipairs { 'cudnn', 'nvrtc' } do
+        assert.same({ false, why }, { ridge.available(name) })
+      end
+    end
     local last, no_last = ridge.available 'cuda:15'
     assert.is_true(last or #no_last > 10)
     local best = ridge.backend.now().isa
