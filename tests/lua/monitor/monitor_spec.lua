@@ -35,6 +35,12 @@ describe('a monitor', function()
     assert.near(0.1115, loss.mean, 1e-12)
   end)
 
+  it('has steps of no time before the first', function()
+    local s = ridge.monitor():summary()
+    assert.same({ 0, 0, 0, 0 }, { s.total_steps, s.average_step_time, s.min_step_time,
+      s.max_step_time })
+  end)
+
   it('is closed without an event file, and with one, as often as one likes', function()
     local m = ridge.monitor():record({ x = 1 }, 1)
     m:close()
