@@ -5,6 +5,7 @@
 */
 #include <errno.h>
 #include <omp.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/personality.h>
 #include <sys/stat.h>
@@ -189,6 +190,40 @@ static void test_host_v2(void)
   ok(isnan(counters.busy_ns) && isnan(counters.steal_ns), "no stat: not known, not zero");
 }
 
+/* Clocks of processors count where this process may use them. */
+static void test_clocks(void)
+{
+  char path[2][96];
+  rg_host_facts facts;
+  cpu_set_t set;
+  int mine = 0;
+  int other = 0;
+
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
+    tap_bail("no processors");
+  }
+  while (!CPU_ISSET(mine, &set)) {
+    mine++;
+  }
+  while (CPU_ISSET(other, &set)) {
+    other++;
+  }
+  for (int i = 0; i < 2; i++) {
+    (void)snprintf(path[i], sizeof(path[i]),
+                   "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", i == 0 ? other : mine);
+    put(path[i], i == 0 ? "9000000\n" : "1800000\n");
+    is_status(rg_host_facts_from(root, &facts), RG_OK, "facts with clocks");
+    close_to(facts.mhz, i == 0 ? 2400.5 : 1800, 0,
+             i == 0 ? "not the clock of a processor that is not ours" : "but of ours");
+  }
+  for (int i = 0; i < 2; i++) {
+    char full[512];
+
+    (void)snprintf(full, sizeof(full), "%s%s", root, path[i]);
+    ok(unlink(full) == 0, "the clock is taken away");
+  }
+}
+
 static void test_host_v1(void)
 {
   rg_host_counters counters;
@@ -204,6 +239,7 @@ static void test_host_v1(void)
   is_status(rg_host_facts_from(root, &facts), RG_OK, "facts under version 1");
   close_to(facts.mhz, 2400.5, 0, "no cpufreq: the clock that cpuinfo has");
   close_to(facts.quota_cpus, 2, 0, "quota over period");
+  test_clocks();
   is_status(rg_host_counters_from(root, &counters), RG_OK, "counters under version 1");
   close_to(counters.throttled_ns, 70, 0, "throttled time is in nanoseconds there");
 }
