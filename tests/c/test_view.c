@@ -497,6 +497,42 @@ static void test_random(void)
 
 /* Any shape, strides and offset, as they were given; one after the other, so that none is what
 ** the call before had. */
+/* Views that reach one element beyond the 24 of x, at either end, or so far that no number says
+** where; an empty one may lie anywhere. */
+static void test_beyond(const rg_tensor *x)
+{
+  static const struct {
+    int32_t ndim;
+    int64_t shape[2], stride[2], offset;
+    rg_status status;
+  } all[] = { { 1, { 24 }, { 1 }, 0, RG_OK },
+              { 1, { 25 }, { 1 }, 0, RG_EARG },
+              { 1, { 2 }, { 23 }, 0, RG_OK },
+              { 1, { 2 }, { 24 }, 0, RG_EARG },
+              { 2, { 4, 6 }, { 6, 1 }, 0, RG_OK },
+              { 2, { 4, 7 }, { 6, 1 }, 0, RG_EARG },
+              { 2, { 4, 6 }, { 6, 1 }, 1, RG_EARG },
+              { 1, { 1 }, { 100 }, 23, RG_OK },
+              { 1, { 1 }, { 100 }, 24, RG_EARG },
+              { 1, { 24 }, { -1 }, 23, RG_OK },
+              { 1, { 25 }, { -1 }, 23, RG_EARG },
+              { 1, { 3 }, { INT64_MAX }, 0, RG_EARG },
+              { 2, { 2, 2 }, { INT64_MAX, INT64_MAX }, 0, RG_EARG },
+              { 2, { 2, 2 }, { INT64_MIN, INT64_MIN }, 0, RG_EARG },
+              { 2, { 0, 9 }, { 100, 100 }, 0, RG_OK },
+              { 1, { -1 }, { 1 }, 0, RG_ESHAPE } };
+
+  for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+    rg_tensor *y = NULL;
+    char what[64];
+
+    (void)snprintf(what, sizeof(what), "view %d, at an end of its memory", (int)i + 1);
+    is_status(rg_as_strided(x, all[i].shape, all[i].stride, all[i].ndim, all[i].offset, &y),
+              all[i].status, what);
+    rg_tensor_release(y);
+  }
+}
+
 static void test_strided(void)
 {
   static const struct {
@@ -526,6 +562,7 @@ static void test_strided(void)
     is_int((float *)y->_data - (float *)x->_data, all[i].offset, "from there on");
     rg_tensor_release(y);
   }
+  test_beyond(x);
   rg_tensor_release(x);
 }
 
