@@ -122,11 +122,9 @@ function M.axes(space)
   for _, name in ipairs(names) do
     local values = space[name]
     check_name(name)
-    local other = lower[name:lower()]
-    if other then
-      if name < other then name, other = other, name end
+    if lower[name:lower()] then
       blame.raise(('sweep: %s and %s differ only in case, which a database cannot tell apart')
-        :format(other, name), 'EARG', 'sweep')
+        :format(lower[name:lower()], name), 'EARG', 'sweep')
     end
     lower[name:lower()] = name
     local when = getmetatable(values) == When and values
