@@ -202,10 +202,10 @@ static void test_clocks(void)
   if (sched_getaffinity(0, sizeof(set), &set) != 0) {
     tap_bail("no processors");
   }
-  while (!CPU_ISSET(mine, &set)) {
+  while (!CPU_ISSET((size_t)mine, &set)) {
     mine++;
   }
-  while (CPU_ISSET(other, &set)) {
+  while (CPU_ISSET((size_t)other, &set)) {
     other++;
   }
   for (int i = 0; i < 2; i++) {

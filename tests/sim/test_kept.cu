@@ -531,7 +531,7 @@ int main(void)
   ok(rgsim_blas_counted(RGSIM_BLAS_MISUSES) == 0, "cublasLt is used as it is meant to be");
   // what is kept at the end of the process has nowhere to go
   setenv("XDG_CACHE_HOME", "", 1);
-  ok(system(("rm -rf " + folder).c_str()) == 0, "no file stays");
+  ok(system(("rm -rf " + folder).c_str()) == 0, "and its folder is taken away");
   printf("1..%d\n", tests);
   return failures ? 1 : 0;
 }
