@@ -30,27 +30,32 @@ local function distance(x, y, ax, ay, bx, by)
   return math.sqrt(ex * ex + ey * ey)
 end
 
+local lines = ffi.new('double[28]') -- of the digit that is drawn: both ends of each stroke
+
 -- One image: u are random numbers from 0 to 1.
 local function draw(to, digit, u)
-  local width, height = 8 + 5 * u(1), 7 + 3 * u(2) -- of the digit; half of its height
-  local left, top = 3 + (19 - width) * u(3), 3 + (19 - 2 * height) * u(4)
-  local slant, thick, ink = 0.5 * (u(5) - 0.5), 0.8 + 1.1 * u(6), 150 + 105 * u(7)
-  local turn = 0.4 * (u(8) - 0.5)
+  local width, height = 8 + 5 * u[1], 7 + 3 * u[2] -- of the digit; half of its height
+  local left, top = 3 + (19 - width) * u[3], 3 + (19 - 2 * height) * u[4]
+  local slant, thick, ink = 0.5 * (u[5] - 0.5), 0.8 + 1.1 * u[6], 150 + 105 * u[7]
+  local turn = 0.4 * (u[8] - 0.5)
   local cos, sin = math.cos(turn), math.sin(turn)
+  local n = 0
+  for stroke in DIGIT[digit]:gmatch '.' do
+    local s = STROKE[tonumber(stroke)]
+    for i = 1, 3, 2 do
+      local py = top + s[i + 1] * height
+      lines[n], lines[n + 1] = left + s[i] * width + slant * (14 - py), py
+      n = n + 2
+    end
+  end
   for row = 0, SIZE - 1 do
     for column = 0, SIZE - 1 do
       local x, y = column - 14, row - 14
       x, y = x * cos - y * sin + 14, x * sin + y * cos + 14
       local least = 99
-      for stroke in DIGIT[digit]:gmatch '.' do
-        local s = STROKE[tonumber(stroke)]
-        local function place(h, v)
-          local py = top + v * height
-          return left + h * width + slant * (14 - py), py
-        end
-        local ax, ay = place(s[1], s[2])
-        local bx, by = place(s[3], s[4])
-        least = math.min(least, distance(x, y, ax, ay, bx, by))
+      for i = 0, n - 4, 4 do
+        least = math.min(least,
+          distance(x, y, lines[i], lines[i + 1], lines[i + 2], lines[i + 3]))
       end
       local cover = math.max(0, math.min(1, thick + 0.5 - least))
       to[row * SIZE + column] = cover * ink
@@ -78,7 +83,7 @@ function M.segments(n, opts)
   local labels = {}
   for i = 1, n do
     labels[i] = math.floor(u[i][NUMBERS] * 10)
-    draw(pixels + (i - 1) * SIZE * SIZE, labels[i], function(k) return u[i][k] end)
+    draw(pixels + (i - 1) * SIZE * SIZE, labels[i], u[i])
   end
   local images = make.empty(n, SIZE, SIZE)
   call.check(C.rg_tensor_write(images._t, pixels, n * SIZE * SIZE * 4))
