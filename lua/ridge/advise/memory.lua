@@ -20,11 +20,13 @@ local CACHED = 0.5    -- of what is held
 local WORTH = 64 * 2 ^ 20 -- bytes: less is not worth giving back
 local LARGE = 500e6   -- parameters from which the documents recompute (F38)
 local SOURCES = 0.3   -- of what is free, that data may take
+local NO_ROOM = 'a pass that was tried did not fit into memory'
 
--- What a pass needs, what is free, its share; or why that is not known.
+-- What a pass needs, what is free, its share; or why that is not known, and whether it was tried
+-- and did not fit beside what a trial holds (copies of gradients and of what a pass writes).
 local function need(run)
-  local peak, why = run:peak()
-  if not peak then return nil, why end
+  local peak, why, short = run:peak()
+  if not peak then return nil, why, short end
   local room = run:room()
   if not room then return nil, 'nobody says how much memory is free' end
   return { peak = peak, room = room, share = peak / room,
@@ -33,7 +35,10 @@ local function need(run)
 end
 
 function M.memory(run)
-  local n, why = need(run)
+  local n, why, short = need(run)
+  if short then
+    return applies(why, NO_ROOM, 'smaller_batch', 'accumulate', 'bf16', 'recompute')
+  end
   if not n then return unknown(why, 'smaller_batch') end
   if n.share > SHORT then
     return applies(n.text, ('that is %s of it'):format(percent(n.share)), 'smaller_batch',
@@ -43,9 +48,10 @@ function M.memory(run)
 end
 
 function M.splitting(run)
-  local n, why = need(run)
+  local n, why, short = need(run)
   local on = run.s.trainer and run.s.trainer.options.split
   if on then return no(n and n.text or why, 'split is on: it works batches off in parts') end
+  if short then return applies(why, NO_ROOM, 'split', 'smaller_batch') end
   if not n then return unknown(why, 'split') end
   if n.share > TIGHT then
     return applies(n.text, 'another batch may not fit', 'split', 'smaller_batch')
@@ -86,7 +92,8 @@ end
 function M.accumulation(run)
   local s = run.s
   if not run.trial then return unknown(run:why_no_trial(), 'accumulate') end
-  local n, why = need(run)
+  local n, why, short = need(run)
+  if short then return applies(why, NO_ROOM, 'accumulate') end
   if not n then return unknown(why, 'accumulate') end
   local step = (s.rows or 0) * (s.accumulate or 1)
   local noise, no_noise = run:noise()

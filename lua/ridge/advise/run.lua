@@ -36,14 +36,15 @@ local function once(self, name, f)
   local known = self.known[name]
   if not known then
     local ok, value, why = pcall(f)
+    local short = not ok and blame.is_error(value) and value.code == 'ENOMEM'
     if not ok then
       if blame.is_error(value) and value.code == 'EINTR' then error(value, 0) end
       value, why = nil, tostring(blame.is_error(value) and value.message or value)
     end
-    known = { value = value, why = why }
+    known = { value = value, why = why, short = short }
     self.known[name] = known
   end
-  return known.value, known.why
+  return known.value, known.why, known.short
 end
 
 local function tried(self, name, f)
@@ -118,6 +119,7 @@ end
 --- Bytes that a pass needs at its highest point, above what was there before.
 ---@return number|nil bytes
 ---@return string|nil why
+---@return boolean|nil short there is none because it did not fit into memory
 function Run:peak()
   return tried(self, 'peak', function() return self.trial:peak() end)
 end

@@ -59,6 +59,24 @@ describe('a finding of memory', function()
       'nobody says how much memory is free')
   end)
 
+  it('of a pass that was tried and did not fit applies', function()
+    local short = run_of({ peak = { n = 3, nil, 'memory: 1 MB more', true } },
+      { trainer = { options = {} } })
+    local words = 'a pass that was tried did not fit into memory'
+    for _, name in ipairs { 'memory', 'splitting', 'accumulation' } do
+      check('memory', name, short, 'applies', words, 'memory: 1 MB more')
+    end
+    short.s.trainer.options.split = true
+    check('memory', 'splitting', short, 'no')
+    -- for real: what raises for want of memory, and what raises otherwise
+    local run = require('ridge.advise.run').new({ device = 'cpu' }, {}, {})
+    run.trial.peak = function() require('ridge').empty(2 ^ 50) end
+    check('memory', 'memory', run, 'applies', words)
+    run = require('ridge.advise.run').new({ device = 'cpu' }, {}, {})
+    run.trial.peak = function() error 'another reason' end
+    check('memory', 'memory', run, 'unknown')
+  end)
+
   it('counts what is cached as free, but for a limit, which is one of live bytes', function()
     local memory = require 'ridge.memory'
     local stats, system, told = memory.stats, memory.system, nil
