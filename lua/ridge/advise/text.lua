@@ -38,7 +38,7 @@ end
 
 local function head(a)
   local n = a.counts
-  local of = a.net and (' of %s'):format(a.net) or ''
+  local of = a.net and (' of %s'):format(plain.line(a.net)) or ''
   local text = ('%s%s on %s%s: of %d lines %d apply, %d do not, %d could not be told'):format(
     a.what, of, a.device, a.rows and (', %s'):format(plain.count(a.rows, 'row')) or '', #a.lines,
     n.applies, n.no, n.unknown)

@@ -157,7 +157,7 @@ end
 
 local function head(a)
   local of = a.batch and ('batch %d, '):format(a.batch) or ''
-  return ('%s, %s%s on %s: %s parameters, %s'):format(a.class, of, a.dtype, a.device,
+  return ('%s, %s%s on %s: %s parameters, %s'):format(plain.line(a.class), of, a.dtype, a.device,
     unit.grouped(a.params), unit.format('bytes', a.bytes))
 end
 
@@ -194,7 +194,7 @@ function M.text(a, opts)
   end
   parts[#parts + 1] = ''
   parts[#parts + 1] = timed(a)
-  for _, note in ipairs(a.notes) do parts[#parts + 1] = note end
+  for _, note in ipairs(a.notes) do parts[#parts + 1] = plain.line(note) end
   return table.concat(parts, '\n')
 end
 

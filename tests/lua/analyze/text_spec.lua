@@ -101,6 +101,22 @@ describe('bottlenecks as text', function()
   end)
 end)
 
+describe('a class of any name', function()
+  it('is told in one line', function()
+    local ridge = require 'ridge'
+    local name = 'two\nlines\27[1m'
+    local Odd = ridge.nn.class(name)
+    function Odd:init() self.list = { ridge.nn.Linear(4, 4) } end
+    function Odd:forward(x) return self.list[1](x) end
+    local told = tostring(Odd():analyze(ridge.ones(3, 4), { rounds = 0 }))
+    assert.matches('^two\\nlines', told)
+    assert.is_nil(told:find('two\n', 1, true) or told:find('\27', 1, true))
+    local advice = require('ridge.advise.text').text { what = 'the net', net = name, device = 'cpu',
+      counts = { applies = 0, no = 0, unknown = 0 }, lines = {}, findings = {} }
+    assert.matches('^the net of two\\nlines[^\n]*$', advice)
+  end)
+end)
+
 describe('what a net would be otherwise', function()
   it('is a table with what is known of each', function()
     local ridge = require 'ridge'
