@@ -94,6 +94,8 @@ end
 
 local function advice(s, opt)
   local trial = s.net and s.args and trial_of.new(s, opt.seconds) or nil
+  s.untrained = trial and s.profile and trial:refusal() or nil
+  if s.untrained then trial = nil end -- what ran was profiled: that much can be told
   local run = run_of.new(s, trial, opt)
   local function evaluate()
     if not run.profile then

@@ -49,14 +49,15 @@ function M.backend(run)
   if s.device ~= 'cpu' then return no('the run is on ' .. s.device, 'that is the GPU') end
   if not run.trial then return unknown(run:why_no_trial(), 'other_library') end
   local n, better = libraries(run)
-  local measured = ('%d products by each library'):format(n)
+  local measured = ('%s by each library'):format(plain.count(n, 'product'))
   if n == 0 then
     return no(measured, 'none of its products is one that libraries are chosen for')
   end
   if #better == 0 then return no(measured, 'none is faster than the one that is taken') end
   local row = better[1]
-  return applies(('%s; %d are faster by another, %s by %s'):format(measured, #better,
-    choices.problem(row), row.path), 'their intervals do not hold 1', 'other_library')
+  return applies(('%s; %s faster by another, %s by %s'):format(measured,
+    #better == 1 and '1 is' or #better .. ' are', choices.problem(row), row.path),
+    'their intervals do not hold 1', 'other_library')
 end
 
 --- The highest level of instructions here, as backend.now() names them: what the processor itself

@@ -28,7 +28,7 @@ function Run:why_no_trial()
   if not self.s.net then
     return 'no module was called in training mode: none is known to try anything with'
   end
-  return 'the input of the net is not known'
+  return self.s.untrained or 'the input of the net is not known'
 end
 
 -- A thing, measured once.

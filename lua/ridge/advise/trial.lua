@@ -83,6 +83,15 @@ function Trial:inside(f)
   return (step.unchanged(self.s.net, self.s.args, passes))
 end
 
+--- Why the net cannot be trained, as one that is quantized cannot; nil: it can.
+---@return string|nil why
+function Trial:refusal()
+  local ok, err = pcall(step.unchanged, self.s.net, self.s.args, function() self.s.net:train() end)
+  if ok then return nil end
+  if blame.is_error(err) and err.code == 'EINTR' then error(err, 0) end
+  return tostring(blame.is_error(err) and err.message or err)
+end
+
 -- -- Passes -------------------------------------------------------------------------------------
 
 -- Rows of a value: n from the first one on; more than there are are the same ones once more.

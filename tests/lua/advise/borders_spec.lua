@@ -447,9 +447,9 @@ describe('a finding of the machine', function()
     local same, better = { path = 'a', standard = 'a' }, { path = 'b', standard = 'a', name = 'p' }
     local ok, err = pcall(function()
       for _, case in ipairs { { {}, 'no', '0 products by each library' },
-        { { same }, 'no', '1 products by each library' },
-        { { { path = 'b' } }, 'no', '1 products by each library' },
-        { { better }, 'applies', '1 products by each library; 1 are faster by another, p by b' },
+        { { same }, 'no', '1 product by each library' },
+        { { { path = 'b' } }, 'no', '1 product by each library' },
+        { { better }, 'applies', '1 product by each library; 1 is faster by another, p by b' },
         { { same, better, better }, 'applies',
           '3 products by each library; 2 are faster by another, p by b' } } do
         local got = found(case[1])

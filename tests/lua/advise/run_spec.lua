@@ -80,6 +80,31 @@ describe('advice on a function', function()
     assert.matches('sum of the output', a.by_name.mixed_precision.measured)
   end)
 
+  it('with a part that is quantized tells what can be told, and that it is', function()
+    local nn = ridge.nn
+    local trunk = ridge.quant.dynamic(nn.Sequential(nn.Linear(64, 64, { seed = 1 })):eval(),
+      { rows = false })
+    local Head = nn.class 'Head'
+    function Head:init()
+      self.trunk = self:child('trunk', trunk)
+      self.head = self:child('head', nn.Linear(64, 4, { seed = 2 }))
+    end
+    function Head:forward(x) return self.head(self.trunk(x):detach()) end
+    local net, x, y = Head(), ridge.randn(16, 64), ridge.zeros(16):to 'i64'
+    local a = ridge.advise(function()
+      for _ = 1, 5 do nn.cross_entropy(net(x), y):backward() end
+    end, { seconds = 1, roof = 'none' })
+    assert.equal('unknown', a.by_name.compile.state)
+    assert.matches('a quantized net is not trained', a.by_name.compile.why)
+    assert.equal('unknown', a.by_name.quantized_accuracy.state) -- it may cost some
+    assert.matches('^1 of %d parameters are of 8 bits', a.by_name.quantized_accuracy.measured)
+    assert.not_equal('unknown', a.by_name.bottlenecks.state)
+    -- a net alone has nothing but trials to be told from
+    local ok, err = pcall(ridge.advise, net, x, { target = y, seconds = 1 })
+    assert.is_false(ok)
+    assert.matches('a quantized net is not trained', tostring(err))
+  end)
+
   it('passes on what it raises', function()
     local ok, err = pcall(ridge.advise, function() error 'on purpose' end, QUICK)
     assert.is_false(ok)
