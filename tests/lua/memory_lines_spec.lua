@@ -120,6 +120,22 @@ describe('what grew between two marks', function()
 end)
 
 describe('a hunt for leaks', function()
+  it('of a function that keeps something at its first two calls are none', function()
+    local kept, calls = {}, 0
+    local grown = memory.leaks(function()
+      calls = calls + 1
+      if calls <= 2 then kept[calls] = ridge.ones(1000) end
+    end, 3)
+    assert.same({ 0, 5 }, { grown.bytes, calls })
+    calls = 0
+    grown = memory.leaks(function()
+      calls = calls + 1
+      if calls <= 3 then kept[2 + calls] = ridge.ones(1000) end
+    end, 3)
+    assert.equal(4000, grown.bytes)
+    assert.equal(5, #kept)
+  end)
+
   it('finds the line that keeps what it made, call by call', function()
     local kept, once, at = {}, nil, nil
     local grown = memory.leaks(function()
