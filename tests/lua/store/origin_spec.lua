@@ -166,6 +166,23 @@ describe('the list of sweeps', function()
     assert.equal('', names { like = '%a' })
   end)
 
+  it('says what is left by how fast the last points went', function()
+    local path = folder .. '/left.db'
+    dofile('tests/lua/report/points.lua').make(path, 200)
+    local st = store.open(path, 'write')
+    -- ten seconds a point, then one: 64 of these ended last; 100 points of one pass are left
+    st.db:exec([[UPDATE protocol SET json = '{"passes":1}';
+      UPDATE attempt SET began = id * 10000000, ended = (id + 1) * 10000000 WHERE id <= 136;
+      UPDATE attempt SET began = (1370 + id - 137) * 1000000, ended = (1371 + id - 137) * 1000000
+        WHERE id > 136;
+      UPDATE trial SET passes = 1;
+      UPDATE trial SET state = 'pending', passes = 0 WHERE id > 100;
+      UPDATE trial SET state = 'running' WHERE id = 101]], 'a sweep under way')
+    local far = sweeps.how_far(st, { id = 1 })
+    st:close()
+    assert.same({ 100, 200, 1, '0:01:40' }, { far.done, far.points, far.running, far.left })
+  end)
+
   it('is of those that ended not before a moment', function()
     local now = os.time { year = 2026, month = 1, day = 3, hour = 12 }
     local day = os.time { year = 2026, month = 1, day = 2, hour = 0 }
