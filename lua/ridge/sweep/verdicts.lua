@@ -24,14 +24,35 @@ end
 
 local ORDER = { 'slower', 'faster', 'equal', 'open' }
 
-local function line(list)
-  if #list == 0 then return 'no comparisons' end
-  return ('%s of b against a: %s'):format(plain.count(#list, 'verdict'), counted(list, ORDER))
+-- A ratio of machines has in it all in which they differ.
+local function between(list)
+  local n, first, several = 0, nil, false
+  for _, found in ipairs(list) do
+    local both = found.machines
+    if both then
+      first, n = first or both, n + 1
+      several = several or both.a ~= first.a or both.b ~= first.b
+    end
+  end
+  if n == 0 then return '' end
+  return (', %s of machines%s'):format(n == #list and 'all' or n, several and '' or
+    (' (%s against %s)'):format(plain.line(tostring(first.b)), plain.line(tostring(first.a))))
 end
 
-local function label(found)
-  local params = found.pair or found.match or {}
-  return space.label(params)
+local function line(list)
+  if #list == 0 then return 'no comparisons' end
+  return ('%s of b against a: %s%s'):format(plain.count(#list, 'verdict'), counted(list, ORDER),
+    between(list))
+end
+
+-- The sweep is told where there are several.
+local function label_of(list)
+  local several = false
+  for _, found in ipairs(list) do several = several or found.sweep ~= list[1].sweep end
+  return function(found)
+    local text = space.label(found.pair or found.match or {})
+    return several and found.sweep and found.sweep .. ' ' .. text or text
+  end
 end
 
 -- The farthest from 1 first, of those that say something.
@@ -53,7 +74,7 @@ end
 
 local function box(list)
   if #list == 0 then return line(list) end
-  local rows, sorted = {}, by_weight(list)
+  local rows, sorted, label = {}, by_weight(list), label_of(list)
   for i = 1, math.min(ROWS, #sorted) do
     local found = sorted[i]
     local known = found.ratio == found.ratio

@@ -153,6 +153,21 @@ describe('a value of ridge', function()
     assert.truthy(tostring(made.verdicts):find(
       '^30 verdicts of b against a: 10 slower, 10 faster, 10 open\n'))
     assert.truthy(tostring(made.verdicts):find '\nname=<b> width=%d+ +fwd +slower +x29')
+    -- of two machines that is said, and of which sweep each is, where there are several
+    local verdicts = shown.verdicts
+    local function found(sweep, machines)
+      return { verdict = 'faster', ratio = 0.5, ci_lo = 0.4, ci_hi = 0.6, match = { k = 1 },
+        sweep = sweep, phase = 'fwd', a_ns = 2, b_ns = 1, machines = machines }
+    end
+    local there = { a = 'one', b = 'two' }
+    local text = tostring(verdicts { found('s', there), found('t', there) })
+    assert.matches('^2 verdicts of b against a: 2 faster, all of machines %(two against one%)\n',
+      text)
+    assert.matches('\ns k=1 .*\nt k=1 ', text)
+    text = tostring(verdicts { found('s', there), found 's', found('s', { a = 'one', b = 'x' }) })
+    assert.matches('^3 verdicts of b against a: 3 faster, 2 of machines\n', text)
+    assert.matches('\nk=1 ', text)
+    assert.is_nil(tostring(verdicts { found 's' }):find 'machines')
     assert.truthy(tostring(made.calibration):find '^calibration of 30 rows, 2 thread counts: 3')
     assert.truthy(tostring(made.profile):find '^profile of .*\noperation .*\n_:text%(%)')
   end)
