@@ -49,8 +49,7 @@ local function text_of(path)
   local file, why = io.open(path, 'rb')
   local text = file and file:read '*a'
   if file then file:close() end
-  if not text then error({ message = why or path .. ' is no file' }, 0) end
-  return text
+  return text, why or path .. ' is no file'
 end
 
 -- What a file sees when it is run.
@@ -60,9 +59,10 @@ local function globals()
   return all
 end
 
--- What is wrong with a file, a line each.
+-- What is wrong with a file, a line each; nil and why where it cannot be read.
 local function wrong_with(path)
-  local text = text_of(path)
+  local text, why = text_of(path)
+  if not text then return nil, why end
   local plainly = text:gsub('^\239\187\191', ''):gsub('^#[^\n]*', '')
   local chunk, message = loadstring(plainly, '@' .. path)
   if not chunk then return { message } end
@@ -81,9 +81,11 @@ function M.main(argv)
     if #rest == 0 then return stored.fail('check', 'a file is missing') end
     local status = 0
     for _, path in ipairs(rest) do
-      local lines = wrong_with(path)
-      for _, line in ipairs(lines) do plain.print(line, '\n') end
-      if #lines == 0 then
+      local lines, why = wrong_with(path)
+      for _, line in ipairs(lines or {}) do plain.print(line, '\n') end
+      if not lines then
+        status = stored.fail('check', why) -- the others are looked at nevertheless
+      elseif #lines == 0 then
         plain.print(path, ': every name is there\n')
       else
         status = 1
