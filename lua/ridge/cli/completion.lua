@@ -19,14 +19,21 @@ Prints a script that completes commands, options, their values, recipes and file
   rest = 'bash|zsh|fish', most = 1,
 }
 
--- Names that are there when the key is pressed: of recipes, pages, sweeps; nil: files only.
-local RECIPES = 'ridge list 2>/dev/null | cut -d" " -f1'
-local SWEEPS = 'ridge sweeps --as csv 2>/dev/null | sed -n "2,\\$ s/,.*//p"'
-local PAGES = 'ridge docs 2>/dev/null | grep "^[a-z][^ ]*  " | cut -d" " -f1'
-local function names_of(command)
-  if command.name == 'run' then return RECIPES end
-  if command.name == 'docs' then return PAGES end
-  return (command.rest or ''):find '^SWEEP' and SWEEPS or nil
+-- Names that are there when the key is pressed, by what prints them.
+local NAMES = {
+  recipes = 'ridge list 2>/dev/null | cut -d" " -f1',
+  sweeps = 'ridge sweeps --as csv 2>/dev/null | sed -n "2,\\$ s/,.*//p"',
+  pages = 'ridge docs 2>/dev/null | grep "^[a-z][^ ]*  " | cut -d" " -f1',
+}
+
+-- What the first word of a command may be: a key of NAMES, or else the words themselves, as those
+-- of 'info|check|backup [FILE]'; nil, nil: files only.
+local function first_of(command)
+  if command.name == 'run' then return 'recipes' end
+  if command.name == 'docs' then return 'pages' end
+  local rest = command.rest or ''
+  local words = rest:match '^%l+|[%l|]+%f[^%l]'
+  return rest:find '^SWEEP' and 'sweeps' or nil, words and words:gsub('|', ' ') or nil
 end
 
 -- -- bash ---------------------------------------------------------------------------------------
@@ -75,9 +82,11 @@ local function bash(list)
         or '', table.concat(option.choices, ' '))
       values[#values + 1] = form
     end
-    local free = names_of(command)
+    local free, actions = first_of(command)
     options[i] = ("    %s) words='%s'%s ;;"):format(command.name, table.concat(words, ' '),
-      free and ('; [[ $word == -* ]] || words=$(%s)'):format(free) or '')
+      free and ('; [[ $word == -* ]] || words=$(%s)'):format(NAMES[free])
+      or actions and ("; [[ $word == -* || $before != %s ]] || { words='%s'; files=; }"):format(
+        command.name, actions) or '')
   end
   local parts = { TAKING = table.concat(taking, '|'), VALUES = table.concat(values, '\n'),
     COMMANDS = table.concat(names, ' '), FLAGS = table.concat(flags, ' '),
@@ -93,6 +102,7 @@ local ZSH = [[
 
 _ridge_recipes() { compadd -- ${(f)"$(@RECIPES@)"}; _files }
 _ridge_sweeps() { compadd -- ${(f)"$(@SWEEPS@)"}; _files }
+_ridge_pages() { compadd -- ${(f)"$(@PAGES@)"} }
 
 _ridge() {
   local -a commands
@@ -139,13 +149,14 @@ local function zsh(list)
     names[i] = ("    '%s:%s'"):format(command.name, zsh_text(command.summary))
     local words = {}
     for k, option in ipairs(command.options) do words[k] = zsh_option(option) end
-    local free = names_of(command)
-    free = (free and ("'1: :_ridge_%s' "):format(free == RECIPES and 'recipes' or 'sweeps') or '')
-      .. "'*:file:_files'"
+    local free, actions = first_of(command)
+    free = (free and ("'1: :_ridge_%s' "):format(free)
+      or actions and ("'1:action:(%s)' "):format(actions) or '') .. "'*:file:_files'"
     options[i] = ('        %s) _arguments %s %s ;;'):format(command.name, table.concat(words,
       ' \\\n          '), free)
   end
-  return (ZSH:gsub('@(%u+)@', { RECIPES = RECIPES, SWEEPS = SWEEPS,
+  return (ZSH:gsub('@(%u+)@', { RECIPES = NAMES.recipes, SWEEPS = NAMES.sweeps,
+    PAGES = NAMES.pages,
     COMMANDS = table.concat(names, '\n'), FLAGS = table.concat(flags, '\n'),
     OPTIONS = table.concat(options, '\n') }))
 end
@@ -180,9 +191,10 @@ local function fish(list)
     for _, option in ipairs(command.options) do
       lines[#lines + 1] = fish_option(condition, option)
     end
-    local free = names_of(command)
-    if free then
-      lines[#lines + 1] = ("complete -c ridge -n '%s' -a '(%s)'"):format(condition, free)
+    local free, actions = first_of(command)
+    if free or actions then
+      lines[#lines + 1] = ("complete -c ridge -n '%s' -a '%s'"):format(condition,
+        free and ('(%s)'):format(NAMES[free]) or actions)
     end
   end
   return table.concat(lines, '\n') .. '\n'
