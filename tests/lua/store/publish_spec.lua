@@ -8,7 +8,7 @@ local sqlite = require 'ridge.store.sqlite'
 local store = require 'ridge.store'
 
 local SECRET = { 'bench', 'other<host>', '/home/ann', 'hidden.lua', 'return 1', 'new BIOS',
-  'none.lock', 'it printed this', 'ann@', 'typed=by-ann' }
+  'none.lock', 'it printed this', 'ann@', 'typed=by-ann', 'its trace' }
 
 describe('a published database', function()
   local folder, path
@@ -21,7 +21,8 @@ describe('a published database', function()
     local db = sqlite.open(path, 'write')
     db:exec([[
       UPDATE worker SET argv = 'ridge /home/ann/hidden.lua';
-      UPDATE attempt SET printed = 'it printed this', message = 'cannot open "/home/ann/x.bin": no';
+      UPDATE attempt SET printed = 'it printed this', trace = 'its trace',
+        message = 'cannot open "/home/ann/x.bin": no';
       UPDATE env SET vars = '{"threads":2,"LD_PRELOAD":"/home/ann/lib.so"}';
       UPDATE sweep
         SET args = '{"again":"/home/ann/x.bin","data":"~/ann@work/x.csv","rate":"rows/s"}'

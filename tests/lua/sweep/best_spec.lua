@@ -210,7 +210,7 @@ describe('why', function()
     end
     rows[#rows + 1] = row(9, 1e9, 1, 1, { width = 1, batch = 1, grade = 'D' })
     -- one that is tried again has numbers still, and no say
-    rows[#rows + 1] = row(10, 1e9, 1, 1, { width = 2, batch = 1, state = 'pending' })
+    rows[#rows + 1] = row(10, 1e9, 1, 1, { width = 4, batch = 1, state = 'pending' })
     local found = best.effects(rows, goal('fwd', rows), { 'batch', 'width' })
     assert.same({ 'width', 1, 'batch', 1 }, { found[1].name, found[1].best, found[2].name,
       found[2].best })
