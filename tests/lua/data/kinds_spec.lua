@@ -96,6 +96,10 @@ describe('a file known by its content', function()
       seen[1].bytes })
     put '\0\0\8\2\0\0\0\2\0\0\0\3abcde'
     assert.matches('^load: .* is cut off', message(ridge.load, path))
+    put('\0\0\8\8' .. ('\0\0\0\1'):rep(7) .. '\0\0\0\2ab') -- the most axes that there are
+    assert.same({ 1, 1, 1, 1, 1, 1, 1, 2 }, ridge.load(path):size())
+    put('\0\0\8\9' .. ('\0\0\0\1'):rep(9) .. 'a')
+    assert.matches('^load: .* is no safetensors file', message(ridge.load, path))
     put '\147NUMPY\1\0\118\0{"descr": "<f4"}'
     assert.matches('^load: .* is cut off in its header', message(ridge.load, path))
   end)

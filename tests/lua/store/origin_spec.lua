@@ -161,6 +161,7 @@ describe('the list of sweeps', function()
   it('is of those whose name is like that', function()
     assert.equal('widths widths-2', names { like = 'IDT' })
     assert.equal('widths', names { like = 'w*s' })
+    assert.equal('widths widths-2', names { like = 'widths*' }) -- nothing, too
     assert.equal('old-2', names { like = 'old-?' })
     assert.equal('', names { like = 'w.dths' })
     assert.equal('', names { like = '%a' })
