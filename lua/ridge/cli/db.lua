@@ -102,10 +102,11 @@ local function check(st)
 end
 
 local function backup(st, to)
-  if require('ridge.store.place').exists(to) then
+  local place = require 'ridge.store.place'
+  if place.exists(to) then
     require('ridge.blame').raise(to .. ' is there already; it is not overwritten', 'EARG')
   end
-  st.db:copy(to)
+  place.copy(st.db, to)
   plain.print(('%s: copied to %s\n'):format(st.path, to))
 end
 

@@ -147,18 +147,6 @@ function M.check_filesystem(path)
   end
 end
 
---- Raise what a copy failed with: it is the copy that has no place, not the file that is read.
----@param path string the copy
----@param err any
-function M.not_copied(path, err)
-  local full = type(err) == 'table' and err.message:find('SQLITE_FULL', 1, true)
-  if full or type(err) == 'table' and err.message:find('SQLITE_CANTOPEN', 1, true) then
-    blame.raise(('%s cannot be written: %s'):format((path:gsub('%.ridge%.part$', '')), full
-      and 'the disk is full' or 'it cannot be opened there'), 'EIO')
-  end
-  error(err, 0)
-end
-
 local function number(bytes, at)
   local a, b, c, d = bytes:byte(at + 1, at + 4)
   return ((a * 256 + b) * 256 + c) * 256 + d
@@ -227,6 +215,20 @@ function M.header(path)
   local counted = number(bytes, 24) == number(bytes, 92)
   return { kind = 'database', size = size, expected = expected,
     short = counted and log_size == 0 and size < expected }
+end
+
+--- Copy an open database: what has no place is told as the copy's, not as that of what is read.
+---@param db table
+---@param to string path of the copy
+---@param name string|nil how it is called in errors, where it is moved to its place later
+function M.copy(db, to, name)
+  local ok, err = pcall(db.copy, db, to)
+  if ok then return end
+  local text = type(err) == 'table' and type(err.message) == 'string' and err.message or ''
+  local why = text:find('SQLITE_FULL', 1, true) and 'the disk is full'
+    or text:find('SQLITE_CANTOPEN', 1, true) and 'it cannot be opened there'
+  if why then blame.raise(('%s cannot be written: %s'):format(name or to, why), 'EIO') end
+  error(err, 0)
 end
 
 return M

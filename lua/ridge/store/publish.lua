@@ -229,7 +229,7 @@ function M.write(st, to, anonymous)
   clear()
   local found
   local ok, err = pcall(function()
-    st.db:copy(work)
+    place.copy(st.db, work, to)
     local db = sqlite.open(work, 'write')
     local whole, why = pcall(function()
       local hosts, paths, others = told(db).hosts, 0, nil

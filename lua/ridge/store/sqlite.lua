@@ -322,7 +322,7 @@ function Database:copy(path, part)
     self:run('/* copy */ VACUUM INTO ?', part)
     assert(os.rename(part, path))
   end)
-  if not ok then clear() place.not_copied(path, err) end
+  if not ok then clear() error(err, 0) end
 end
 
 --- As `query`, for somebody who waits to see the rows: Ctrl-C ends it.  Not for what has to come
