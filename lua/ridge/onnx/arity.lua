@@ -13,7 +13,7 @@ local LIST = {
   { 1, 1, [[Abs Acos Acosh ArgMax ArgMin Asin Asinh Atan Atanh AveragePool Bernoulli BitwiseNot Cast
     Ceil Celu ConstantOfShape Cos Cosh DepthToSpace Det DynamicQuantizeLinear Elu Erf Exp EyeLike
     Flatten Floor Gelu GlobalAveragePool GlobalLpPool GlobalMaxPool HardSigmoid HardSwish Hardmax
-    Identity IsInf IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization LpPool MaxPool
+    Identity If IsInf IsNaN LRN LeakyRelu Log LogSoftmax LpNormalization LpPool MaxPool
     MeanVarianceNormalization Mish Neg NonZero Not RandomNormalLike RandomUniformLike Reciprocal
     Relu Round Selu Shape Shrink Sigmoid Sign Sin Sinh Size Softmax Softplus Softsign SpaceToDepth
     Sqrt Swish Tan Tanh ThresholdedRelu Transpose Unique]] },

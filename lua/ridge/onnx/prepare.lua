@@ -121,9 +121,10 @@ local function add_nodes(state, raws, opsets, list, depth)
       local key = domain == '' and raw.op or domain .. ':' .. raw.op
       n.entry = ops[key]
       if domain == '' then arity.check(state.what, n) end
-      if not n.entry and raw.op ~= 'If' then state.unknown[key] = (state.unknown[key] or 0) + 1 end
+      local is_if = domain == '' and raw.op == 'If'
+      if not n.entry and not is_if then state.unknown[key] = (state.unknown[key] or 0) + 1 end
       for name, a in pairs(n.attributes) do
-        if a.type == 'graph' and raw.op == 'If' then
+        if a.type == 'graph' and is_if then
           n.graphs = n.graphs or {}
           n.graphs[name] = M.graph(state, a.value, opsets, depth + 1)
         end

@@ -34,7 +34,7 @@ end
 
 -- parts: nodes behind the product that are part of it
 function Search:product(n, found, w, bias, name, gone, parts, run)
-  for _, of in ipairs { found.x.node, w.node, bias.node } do table.insert(parts, 1, of) end
+  for _, each in ipairs { found.x.node, w.node, bias.node } do table.insert(parts, 1, each) end
   self:behind(name, gone, found, parts)
   local inputs = { found.x.x, w.name, found.x.scale, w.scale, bias.name, bias.scale,
     found.y_scale or '', w.zero }

@@ -389,4 +389,17 @@ describe('a file that cannot be run', function()
       assert.is_not_nil(text:find('a b [2J c', 1, true), where .. ': ' .. text)
     end
   end)
+
+  it('has no branches without a condition, nor in another domain', function()
+    local inner = { nodes = {}, inputs = {}, outputs = { { name = 'x' } }, initializers = {},
+      values = {} }
+    local branches = { then_branch = { type = 'graph', value = inner },
+      else_branch = { type = 'graph', value = inner } }
+    local model = model_of({ { 'If', {}, { 'y' }, branches } }, { { 'x', 'f32', { 2 } } }, { 'y' })
+    local of = require('ridge.onnx.load').of
+    assert.matches("If 'n1' has no input 1; it takes 1 input", error_of(of, model, 'g.onnx'))
+    model.graph.nodes[1].domain = 'other'
+    assert.matches('1 node of 1 operator that ridge has not: other:If', error_of(of, model,
+      'g.onnx'))
+  end)
 end)

@@ -7,7 +7,7 @@ local ridge = require 'ridge'
 local arity = require 'ridge.onnx.arity'
 local check = require 'ridge.onnx.check'
 local fold = require 'ridge.onnx.fold'
-local node_of = require 'ridge.onnx.node'
+local node_of = require('ridge.onnx.node').of
 local sizes = require 'ridge.onnx.sizes'
 
 local function failure(f, ...)
