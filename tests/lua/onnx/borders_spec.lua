@@ -61,7 +61,7 @@ end)
 
 -- What a node is asked by the tools that operators share.
 local function node(given, version)
-  return require 'ridge.onnx.node'({ op = 'Op', inputs = {}, outputs = { 'y' },
+  return require('ridge.onnx.node').of({ op = 'Op', inputs = {}, outputs = { 'y' },
     attributes = attributes(given) }, version or 17)
 end
 
