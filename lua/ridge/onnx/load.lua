@@ -36,12 +36,12 @@ Model.marks_weights = true -- packed copies of them are kept, as layers do: othe
 local function field_of(self, name)
   local field = name:gsub('[^%w_]', '_')
   if not field:match '^[%a_]' then field = '_' .. field end
-  local own, n = field, self.alike[field] or 1
+  local own, n = field, self._alike[field] or 1
   while self.fields[own] or Model[own] ~= nil or rawget(self, own) ~= nil do
     n = n + 1
     own = field .. '_' .. n
   end
-  self.fields[own], self.alike[field] = name, n
+  self.fields[own], self._alike[field] = name, n
   return own
 end
 
@@ -225,11 +225,23 @@ local function values_of(self, graph, given)
   end
 end
 
+-- What each call asks for, in lists: loops over them are compiled, walks over names are not.
+local function note(self)
+  local known, weights, told = {}, {}, {}
+  for name in pairs(self.fixed) do known[name] = true end
+  for name, field in pairs(self.held) do weights[#weights + 1] = { name, field } end
+  for i, input in ipairs(self.inputs) do
+    told[i] = ("%s: input %d, '%s'"):format(self.what, i, node.told(input.name))
+  end
+  self._calls = { known = { __index = known }, weights = weights, told = told }
+end
+
 function Model:init(model, what, given, bytes)
   local graph = prepare.model(model, what)
   self.what, self.opset = what, model.opset
   self.fields, self.held, self.fixed, self.values = {}, {}, {}, {}
-  self.alike = {} -- by field: the last number behind it
+  self._alike = {} -- by field: the last number behind it
+  self._calls = {} -- what each call asks for (note)
   local demanded
   demanded, self.asked = walk.demanded(graph.nodes)
   values_of(self, graph, given)
@@ -243,6 +255,7 @@ function Model:init(model, what, given, bytes)
   end
   self.nodes = fold(self, graph.nodes, budget_of(model))
   sweep(self, self.nodes, self.outputs)
+  note(self)
   self.in_bytes = bytes and qdq.fused(self, self.nodes, self.outputs) or nil
   for _, nodes in ipairs { self.nodes, self.in_bytes } do walk.last_uses(nodes, self.outputs) end
   self:eval()
@@ -299,14 +312,13 @@ function Model:forward(...)
     blame.raise(('%s: it takes %d input%s (%s), got %d'):format(self.what, #names,
       #names == 1 and '' or 's', table.concat(names, ', '), n))
   end
-  local env, known = setmetatable({}, { __index = self.fixed }), {}
-  for name in pairs(self.fixed) do known[name] = true end
-  for name, field in pairs(self.held) do env[name] = self[field] end
+  local calls = self._calls
+  local env, known = setmetatable({}, { __index = self.fixed }), setmetatable({}, calls.known)
+  for _, weight in ipairs(calls.weights) do env[weight[1]] = self[weight[2]] end
   for i, input in ipairs(self.inputs) do
     local x = select(i, ...)
     if x ~= nil then
-      x = check(input, x, ("%s: input %d, '%s'"):format(self.what, i, node.told(input.name)),
-        self.float_type)
+      x = check(input, x, calls.told[i], self.float_type)
     end
     env[input.name] = x
     if self.read_inputs[i] then known[input.name] = true end

@@ -48,9 +48,16 @@ end
 
 local ridge -- what is loaded when a file is
 
-local function vector(scale) return scale.count == 1 and scale:reshape(1) or scale end
-
 local KINDS = {}
+
+-- How a convolution lies, which follows from the sizes of its image.
+local function options_of(n, bytes, weight)
+  local strides, dilations = window.each(n, 'strides', 2, 1), window.each(n, 'dilations', 2, 1)
+  local before, after = window.padding(n, window.spatial(bytes), window.spatial(weight), strides,
+    dilations)
+  return { stride = strides, dilation = dilations, groups = n:int('group', 1),
+    padding = { before[1], before[2], after[1], after[2] } }
+end
 
 function KINDS.Conv(search, n, gone)
   local x = search:bytes(n.inputs[1])
@@ -66,14 +73,14 @@ function KINDS.Conv(search, n, gone)
   if not w.shifted then qdq.marked(w.tensor) end
   return search:product(n, { x = x, act = 'none' }, w, bias, n.outputs[1], gone, { n },
     function(options)
+    local opts, seen, kernel = nil, nil, nil
     return function(own, bytes, weight, x_scale, w_scale, ...)
-      local strides = window.each(own, 'strides', 2, 1)
-      local dilations = window.each(own, 'dilations', 2, 1)
-      local before, after = window.padding(own, window.spatial(bytes), window.spatial(weight),
-        strides, dilations)
-      return ridge.scaled_conv2d(bytes, weight, vector(x_scale), vector(w_scale), options({
-        stride = strides, dilation = dilations, groups = own:int('group', 1),
-        padding = { before[1], before[2], after[1], after[2] } }, x_scale, w_scale, ...))
+      local shape = bytes.shape
+      if not opts or shape[3] ~= seen[3] or shape[4] ~= seen[4] or weight ~= kernel then
+        opts, seen, kernel = options_of(own, bytes, weight), shape, weight
+      end
+      return ridge.scaled_conv2d(bytes, weight, x_scale, w_scale,
+        options(opts, x_scale, w_scale, ...))
     end
   end)
 end
@@ -88,9 +95,10 @@ local function dense(search, n, gone, by_columns, bias_name, name, parts)
   local transpose = by_columns and qdq.by_rows()
   if not by_columns and not w.shifted then qdq.marked(w.tensor) end
   return search:product(n, { x = x, act = 'none' }, w, bias, name, gone, parts, function(options)
+    local opts = {}
     return function(_, bytes, weight, x_scale, w_scale, ...)
-      return ridge.scaled_linear(bytes, transpose and transpose(weight) or weight, vector(x_scale),
-        vector(w_scale), options({}, x_scale, w_scale, ...))
+      return ridge.scaled_linear(bytes, transpose and transpose(weight) or weight, x_scale, w_scale,
+        options(opts, x_scale, w_scale, ...))
     end
   end)
 end
@@ -128,11 +136,11 @@ function KINDS.Add(search, n, gone)
   for each in pairs(trial) do gone[each] = true end
   return node(n, { a.x, a.scale, b.x, b.scale, found.y_scale }, last,
     function(_, x, x_scale, y, y_scale, scale)
-      local opts = { activation = found.act, dtype = found.dtype, y_scale = scale:reshape(1),
+      local opts = { activation = found.act, dtype = found.dtype, y_scale = scale,
         y_zero = found.y_zero, a_zero = a.zero, b_zero = b.zero }
       local shape = kit.broadcast(n, x.shape, y.shape)
       return ridge.scaled_add(x:expand(shape):contiguous(), y:expand(shape):contiguous(),
-        x_scale:reshape(1), y_scale:reshape(1), opts)
+        x_scale, y_scale, opts)
     end)
 end
 

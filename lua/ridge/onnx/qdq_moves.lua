@@ -75,8 +75,8 @@ local function again(from, found)
   local kept = found.act == 'none' and from.dtype == found.dtype and from.zero == found.y_zero
   return function(x, scale, y_scale)
     if kept and same(scale, y_scale).yes then return x end
-    return require('ridge').scaled_add(x, nil, scale:reshape(1), nil, { activation = found.act,
-      dtype = found.dtype, y_scale = y_scale:reshape(1), a_zero = from.zero,
+    return require('ridge').scaled_add(x, nil, scale, nil, { activation = found.act,
+      dtype = found.dtype, y_scale = y_scale, a_zero = from.zero,
       y_zero = found.y_zero })
   end
 end
