@@ -135,7 +135,7 @@ local M = { told = told }
 function M.of(raw, opset)
   return setmetatable({ op = raw.op, domain = raw.domain or '', name = raw.name or '',
     inputs = raw.inputs, outputs = raw.outputs, attributes = raw.attributes or {},
-    opset = opset }, Node)
+    opset = opset, kept = {} }, Node) -- kept: numbers of inputs (walk.lua)
 end
 
 return M

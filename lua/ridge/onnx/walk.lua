@@ -5,6 +5,7 @@
 -- beside a capture, so that the graph has none of it, and so that an operator that reads a shape or
 -- an axis knows it when a plan is made.
 
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local node = require 'ridge.onnx.node'
 local outside = require 'ridge.onnx.outside'
@@ -12,6 +13,24 @@ local outside = require 'ridge.onnx.outside'
 local M = {}
 
 local MOST_TOLD = 2 ^ 24 -- numbers that an operator is told: each takes eight bytes of Lua's
+
+local WEAK = { __mode = 'v' } -- a tensor that a call made is not held for the next
+local FEW = 64 -- numbers of an input that are kept from one call to the next
+
+-- The numbers of a tensor as they were, where nobody has written to it; who gets them may write to
+-- the list.
+local function numbers_of(n, i, x)
+  if x.count > FEW then return outside.numbers(x) end
+  local version = tonumber(C.rg_tensor_version(x._t))
+  local kept = n.kept[i]
+  if not kept or not rawequal(kept.of[1], x) or kept.version ~= version then
+    kept = { of = setmetatable({ x }, WEAK), version = version, list = outside.numbers(x) }
+    n.kept[i] = kept
+  end
+  local list = {}
+  for k = 1, #kept.list do list[k] = kept.list[k] end
+  return list
+end
 
 -- The numbers of an input that says how: nil where it is not there.
 local function told(n, env, known, i)
@@ -26,7 +45,7 @@ local function told(n, env, known, i)
       .. 'them; at most %d are read'):format(n:label(), i, node.told(name), env[name].count,
       MOST_TOLD), 'ENOSUP', n.op)
   end
-  return outside.numbers(env[name])
+  return numbers_of(n, i, env[name])
 end
 
 -- The inputs of a node in their places.

@@ -402,4 +402,23 @@ describe('a file that cannot be run', function()
     assert.matches('1 node of 1 operator that ridge has not: other:If', error_of(of, model,
       'g.onnx'))
   end)
+
+  it('reads a shape anew where somebody wrote to it', function()
+    local m = module_of({ { 'Reshape', { 'x', 's' }, { 'y' } },
+      { 'Reshape', { 'x', 'w' }, { 'z' } } }, { 'x', 'f32', { 6 } }, { 's', 'i64', { 2 } } }, { 'y', 'z' },
+      { w = ridge.tensor({ 1, 6 }, { dtype = 'i64' }) })
+    local x, s = ridge.ones(6), ridge.tensor({ 2, 3 }, { dtype = 'i64' })
+    local function shapes()
+      local y, z = m(x, s)
+      return { y.shape, z.shape }
+    end
+    assert.same({ { 2, 3 }, { 1, 6 } }, shapes())
+    s:copy_(ridge.tensor({ 3, 2 }, { dtype = 'i64' }))
+    assert.same({ { 3, 2 }, { 1, 6 } }, shapes())
+    m.fixed.w:copy_(ridge.tensor({ 6, -1 }, { dtype = 'i64' }))
+    assert.same({ { 3, 2 }, { 6, 1 } }, shapes())
+    assert.same({ { 3, 2 }, { 6, 1 } }, shapes())
+    s = ridge.tensor({ 1, 6 }, { dtype = 'i64' })
+    assert.same({ { 1, 6 }, { 6, 1 } }, shapes())
+  end)
 end)
