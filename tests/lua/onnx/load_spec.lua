@@ -405,7 +405,8 @@ describe('a file that cannot be run', function()
 
   it('reads a shape anew where somebody wrote to it', function()
     local m = module_of({ { 'Reshape', { 'x', 's' }, { 'y' } },
-      { 'Reshape', { 'x', 'w' }, { 'z' } } }, { 'x', 'f32', { 6 } }, { 's', 'i64', { 2 } } }, { 'y', 'z' },
+      { 'Reshape', { 'x', 'w' }, { 'z' } } },
+      { { 'x', 'f32', { 6 } }, { 's', 'i64', { 2 } } }, { 'y', 'z' },
       { w = ridge.tensor({ 1, 6 }, { dtype = 'i64' }) })
     local x, s = ridge.ones(6), ridge.tensor({ 2, 3 }, { dtype = 'i64' })
     local function shapes()
