@@ -90,7 +90,7 @@ local function show(path, opt)
     domains[#domains + 1] = ('%s %d'):format(domain == '' and 'opset' or domain, version)
   end
   table.sort(domains)
-  plain.print(('%s: IR %d, %s%s\n'):format(path, model.ir_version or 0,
+  plain.print(('%s: IR %d, %s%s\n'):format(plain.line(path), model.ir_version or 0,
     table.concat(domains, ', '),
     model.producer and model.producer ~= '' and (', written by %s %s'):format(model.producer,
       model.producer_version or ''):gsub(' $', '') or ''))

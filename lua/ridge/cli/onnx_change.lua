@@ -156,6 +156,7 @@ function M.bench(path, words)
   local recipe = require 'ridge.cli.recipe'
   local found, reason = recipe.find 'onnx'
   if not found then blame.raise('onnx bench: ' .. reason, 'ESYS') end
+  require('ridge.onnx.file').read(path, 'onnx bench') -- what is wrong with it is said here
   local argv = { '--file', path }
   for _, word in ipairs(words) do argv[#argv + 1] = word end
   return recipe.run(found, argv)

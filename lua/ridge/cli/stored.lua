@@ -14,13 +14,22 @@ M.AS = { 'as', 'table', 'what is printed', choices = { 'table', 'csv', 'json', '
 --- What is done with a mistake instead of printing it (ridge.cli.call raises it); nil: printed.
 M.fails = nil
 
+-- A message without the function that it is of, bench.batch_size: of batch-size, which is said;
+-- what ends like the command is a file otherwise: net.onnx, results.db.
+local function without_function(name, message)
+  local own = name:gsub('%-', '_')
+  local space, rest = message:match('^([%w_]+)%.' .. own .. ': (.*)$')
+  local known, f = pcall(function() return require 'ridge'[space][own] end)
+  return known and f ~= nil and rest or message
+end
+
 --- Say what is wrong on standard error.
 ---@param name string the command
 ---@param message string
 ---@return integer status 1
 function M.fail(name, message)
   message = message:gsub('^' .. name:gsub('%-', '%%-') .. '%f[.:][%w_.]*: ', '') -- said below
-    :gsub('^[%w_]+%.' .. name:gsub('%-', '_') .. ': ', '') -- bench.batch_size
+  message = without_function(name, message)
   if M.fails then return M.fails(name, message) end
   plain.note(('ridge %s: %s\ntry: ridge %s --help\n'):format(name, message, name))
   return 1

@@ -56,4 +56,28 @@ describe('ridge onnx', function()
     assert.matches("%-%-size is NAME=NUMBER, got 'N'", said('run ' .. FOLDER
       .. 'softmax.onnx --size N'))
   end)
+
+  it('names the file that is meant, whatever it is called', function()
+    local folder = require('tests.lua.store.folder').in_memory()
+    local f = assert(io.open(folder .. '/nn.onnx', 'w'))
+    f:write 'no model'
+    f:close()
+    local every = 'tests/fixtures/onnx/every.onnx'
+    for words, sentence in pairs {
+      ['check nn.onnx'] = 'ridge onnx: nn.onnx: ',
+      ['bench nn.onnx'] = 'ridge onnx: onnx bench: nn.onnx: ',
+      ['bench gone.onnx'] = 'ridge onnx: onnx bench: gone.onnx: No such file',
+      ['run every.onnx'] = 'ridge onnx: every.onnx: 2 nodes of 2 operators that ridge has not',
+      ['diff softmax.onnx every.onnx'] = 'ridge onnx: every.onnx: 2 nodes',
+    } do
+      local root = assert(io.popen 'pwd'):read '*l'
+      local command = "cp %s %ssoftmax.onnx '%s' && cd '%s' && '%s/ridge' onnx %s 2>&1"
+      local pipe = assert(io.popen(command:format(every, FOLDER, folder, folder, root, words)))
+      local text = pipe:read '*a'
+      pipe:close()
+      assert.matches(sentence, text, 1, true)
+      assert.is_nil(text:find('recipes/', 1, true))
+    end
+    os.execute("rm -rf '" .. folder .. "'")
+  end)
 end)
