@@ -339,11 +339,16 @@ local function examples(self, sizes)
   for i, input in ipairs(self.inputs) do
     local shape = {}
     for axis, size in ipairs(input.shape or {}) do
-      shape[axis] = type(size) == 'number' and size or sizes[size]
+      local given = sizes[size]
+      shape[axis] = type(size) == 'number' and size or given
       if not shape[axis] then
         blame.raise(("onnx graph: the size %s of input '%s' is not known; give it, { %s = 2 }, or "
           .. 'the inputs themselves'):format(node.told(tostring(size or axis)),
           node.told(input.name), node.told(size or 'N')))
+      end
+      if given ~= nil and not (type(given) == 'number' and given >= 0 and given % 1 == 0) then
+        blame.raise(('onnx graph: %s is a whole number from 0, got %s'):format(node.told(size),
+          blame.show(given)))
       end
     end
     list[i] = require('ridge').zeros(shape, { dtype = self.float_type

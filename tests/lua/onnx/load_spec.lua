@@ -422,4 +422,14 @@ describe('a file that cannot be run', function()
     s = ridge.tensor({ 1, 6 }, { dtype = 'i64' })
     assert.same({ { 1, 6 }, { 6, 1 } }, shapes())
   end)
+
+  it('says which size it cannot take', function()
+    local m = module_of({ { 'Abs', { 'x' }, { 'y' } } }, { { 'x', 'f32', { 'N', 3 } } }, { 'y' })
+    for _, wrong in ipairs { 2.5, -1, 0 / 0, '3', false } do
+      local text = error_of(m.graph, m, { N = wrong })
+      assert.matches(wrong == false and 'the size N of input' or 'onnx graph: N is a whole number',
+        text)
+    end
+    assert.is_true(#m:graph({ N = 0 }):nodes() > 0)
+  end)
 end)
