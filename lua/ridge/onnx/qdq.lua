@@ -20,10 +20,10 @@ local Search, attribute, node = qdq.Search, qdq.attribute, qdq.node
 
 -- The options of a product of bytes, the bias that it takes, as its inputs are.
 local function ends(found)
-  local fits = qdq.in_units()
+  local fits = qdq.in_units(found.products)
   return function(opts, x_scale, w_scale, b, b_scale, y_scale)
     opts.activation, opts.x_zero = found.act, found.x.zero
-    if b_scale and not fits(b_scale, x_scale, w_scale).yes then
+    if b_scale and not fits(b_scale, x_scale, w_scale, b).yes then
       b = b:to 'f32' * b_scale
     end
     opts.bias, opts.dtype = b, found.dtype or 'f32'
@@ -38,6 +38,7 @@ function Search:product(n, found, w, bias, name, gone, parts, run)
   self:behind(name, gone, found, parts)
   local inputs = { found.x.x, w.name, found.x.scale, w.scale, bias.name, bias.scale,
     found.y_scale or '', w.zero }
+  found.products = w.tensor.count / w.rows
   local compute, shifted = run(ends(found)), w.shifted
   return qdq.either(n, inputs, parts, self.model.fixed,
     function(own, x, weight, x_scale, w_scale, b, b_scale, y_scale, zero)

@@ -185,11 +185,15 @@ function M.same()
   end)
 end
 
--- Is a bias in whole numbers in units of both scales? Then it is added to the sums.
-function M.in_units()
-  return derived(function(scale, x_scale, w_scale)
+local LARGEST = 255 * 128 -- product of bytes
+
+-- Is a bias in whole numbers in units of both scales, and fits into i32 with a sum of so many
+-- products? Then it is added to the sums.
+function M.in_units(products)
+  return derived(function(scale, x_scale, w_scale, b)
     local both = (w_scale:to 'f64' * x_scale:to('f64'):reshape(1)):to 'f32':reshape(-1)
-    return scale:reshape(-1):equal(both) and { yes = true } or { yes = false }
+    return { yes = scale:reshape(-1):equal(both)
+      and b:to('f64'):abs():max():item() + products * LARGEST < 2 ^ 31 }
   end)
 end
 

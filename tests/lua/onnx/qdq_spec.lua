@@ -230,6 +230,9 @@ describe('nodes of a QDQ file', function()
       graph.outputs[2] = { name = 'p' }
     end },
     ['a bias in other units'] = { 'Gemm', function(g) g.b_scale = t { 0.5, 0.25 } end },
+    ['a bias that may not fit into i32 with the sums'] = { 'Gemm', function(g)
+      g.b, g.y_scale = t({ 2147450000, -9 }, 'i32'), t(2 ^ 24)
+    end },
     ['a bias in f32'] = { 'Gemm', function(g, graph)
       g.bf, g.b, g.b_scale = t { 0.5, -30 }, nil, nil
       table.remove(graph.nodes, 3)
