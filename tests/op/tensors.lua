@@ -85,8 +85,9 @@ end
 --- A new tensor with these elements that is not release: what many cases share.
 function M.constant(values, shape, dtype)
   local n = #values
-  M.check(C.rg_tensor_from_doubles(ffi.new('double[?]', math.max(n, 1), values), n,
-    M.CODES[dtype], sizes(shape), #shape, slot))
+  local buffer = ffi.new('double[?]', math.max(n, 1))
+  for i = 1, n do buffer[i - 1] = values[i] end -- compiled, as an initializer is not
+  M.check(C.rg_tensor_from_doubles(buffer, n, M.CODES[dtype], sizes(shape), #shape, slot))
   if M.DEVICE == 0 then return slot[0] end
   local here = slot[0]
   local status = C.rg_to_device(here, M.DEVICE, slot)
