@@ -462,6 +462,28 @@ describe('a roofline', function()
       table.concat(figure.caption, ' '))
   end)
 
+  it('says what has no point in it', function()
+    local caption = table.concat(profiled():roofline().caption, ' ')
+    assert.matches('Nothing is missing', caption)
+    local p = ridge.profile(function()
+      for _ = 1, 3 do ridge.ones(64, 64):matmul(x):clone() end
+    end, { roof = 'none', lines = false })
+    caption = table.concat(p:roofline().caption, ' ')
+    assert.not_matches('Nothing is missing', caption)
+    local ns, all = 0, 0
+    for _, entry in ipairs(p.calls) do
+      ns = ns + (entry.op ~= 'matmul' and entry.self_ns or 0)
+      all = all + entry.self_ns
+    end
+    local told = ('or elsewhere: copy, fill (%.0f %% of'):format(100 * ns / all)
+    assert.matches(told, caption, 1, true)
+    local roof = require 'ridge.profile.roof'
+    local function call(device)
+      return { op = 'exp', device = device, flops = 1, bytes = 1, self_ns = 1, calls = 1 }
+    end
+    assert.matches('exp on cuda:0 %(50 %%', roof.rows(nil, { call 'cpu', call 'cuda:0' }).left_out)
+  end)
+
   it('has the ceilings of this machine, and says what none of them allows', function()
     local p = profiled()
     local function roofs(arithmetic)

@@ -184,7 +184,8 @@ end
 
 --- The roofline.
 ---@param rows table points, and ceilings: roof, value (a second), value_lo, value_hi; means: times
----  are means of calls that were not timed to be compared
+---  are means of calls that were not timed to be compared; left_out: of what has no point, a
+---  sentence
 ---@param opt table checked options
 ---@return table figure
 function M.make(rows, opt)
@@ -208,6 +209,7 @@ function M.make(rows, opt)
   end
   local own = { from = opt.from, to = opt.to, pair_by = pairs_by }
   local text = landscape.caption(measured, opt.y, rows.means and MEANS or MEDIANS)
+  if rows.left_out and text[#text] == 'Nothing is missing.' then text[#text] = rows.left_out end
   text[#text + 1] = #arithmetic > 0 and 'Ceilings were measured on this machine.'
     or 'No ceilings are stored; ridge calibrate measures them.'
   return figure.new { kind = 'roofline', rows = rows, opt = opt, natural = { 1040, 720 },

@@ -66,20 +66,38 @@ function M.of(roofs, parts)
   return compute, memory, ns > 0 and least / ns or nil
 end
 
+-- Calls that are no points, as a sentence; nil: there are none.
+local function without_point(list, all_ns)
+  local names, ns = {}, 0
+  for _, entry in ipairs(list) do
+    local name = entry.device == 'cpu' and entry.op or entry.op .. ' on ' .. entry.device
+    if not names[name] then names[#names + 1], names[name] = name, true end
+    ns = ns + entry.self_ns
+  end
+  if #names == 0 then return nil end
+  table.sort(names)
+  return ('No points of what computes nothing that is counted, or elsewhere: %s (%.0f %% of the '
+    .. 'time of calls).'):format(table.concat(names, ', '), 100 * ns / math.max(1, all_ns))
+end
+
 --- Calls as points of a roofline, and the ceilings as rows beside them.
 ---@param roofs table|nil
 ---@param calls table of a profile: those of the CPU that have operations and bytes are points
----@return table rows
+---@return table rows with left_out: a sentence of those that are no points
 function M.rows(roofs, calls)
-  local rows = { means = true }
+  local rows, others, all_ns = { means = true }, {}, 0
   for _, entry in ipairs(calls) do
+    all_ns = all_ns + entry.self_ns
     if entry.device == 'cpu' and entry.flops > 0 and entry.bytes > 0 and entry.self_ns > 0 then
       local n = entry.calls
       rows[#rows + 1] = { state = 'ok', operation = entry.op, shapes = entry.shapes, calls = n,
         dtype = type_of(entry.shapes), call = entry.self_ns / n, call_flops = entry.flops / n,
         call_bytes = entry.bytes / n }
+    else
+      others[#others + 1] = entry
     end
   end
+  rows.left_out = without_point(others, all_ns)
   if #rows == 0 then return rows end
   for _, c in ipairs(roofs and roofs.list or {}) do
     rows[#rows + 1] = { roof = c.name, value = c.value, value_lo = c.ci_lo, value_hi = c.ci_hi,
