@@ -276,6 +276,24 @@ describe('a packed sweep', function()
     end)
   end)
 
+  it('is made where a run ends, of sweeps with many points', function()
+    local least, ridge = pack.LEAST, require 'ridge'
+    pack.LEAST = 4
+    local ok, err = pcall(function()
+      for name, n in pairs { few = 3, many = 5 } do
+        ridge.sweep(name) { space = { k = ridge.range(1, n) },
+          measure = function(p, _, m) m:metric('score', p.k, { better = 'higher' }) end,
+        }:run { db = folder .. '/run.db', calibrate = false, progress = 'off' }
+      end
+      store.with(folder .. '/run.db', 'read', function(st)
+        assert.is_nil(columns_of.of(st, query.sweep(st, 'few')))
+        assert.equal(5, columns_of.of(st, query.sweep(st, 'many')).n)
+      end)
+    end)
+    pack.LEAST = least
+    if not ok then error(err, 0) end
+  end)
+
   it('is no part of what is published', function()
     local to = copied 'own.db'
     store.with(to, 'write', function(st) pack.update(st, 1) end)
