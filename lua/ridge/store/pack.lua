@@ -328,7 +328,7 @@ local THERE = [[/* packs */ SELECT count(*) FROM main.sqlite_schema
 -- A head is somebody's text until it has the form of one.
 local function checked(head)
   if type(head) ~= 'table' or head.format ~= FORMAT or type(head.n) ~= 'number'
-      or type(head.first) ~= 'string' then
+      or type(head.first) ~= 'string' or head.n < 0 or head.n % 1 ~= 0 then
     return nil
   end
   for _, name in ipairs { 'params', 'phases', 'metrics', 'any', 'finite', 'state', 'grade',
@@ -338,6 +338,15 @@ local function checked(head)
   for _, name in ipairs { 'params', 'phases', 'metrics' } do
     for _, each in pairs(head[name]) do
       if type(each) ~= 'table' then return nil end
+    end
+  end
+  for _, phase in pairs(head.phases) do
+    local passes = phase.passes
+    if type(passes) ~= 'number' or not (passes >= 0 and passes <= PASSES) then return nil end
+  end
+  for _, list in pairs(head.params) do
+    for _, v in pairs(list) do
+      if type(v) == 'table' then return nil end
     end
   end
   for _, name in ipairs { 'params', 'phases', 'cold', 'metrics' } do

@@ -259,6 +259,12 @@ describe('a packed sweep', function()
         assert.is_nil(pack.head(st, 1), head)
       end)
     end
+    for _, change in ipairs { "'$.phases.fwd.passes', 1e9", "'$.params.rank[0]', json('[]')",
+        "'$.n', -1", "'$.names.cold', 7", "'$.counts.states', 'x'", "'$.first', 1" } do
+      with(('UPDATE sweep_pack SET head = json_set(head, %s)'):format(change), function(st)
+        assert.is_nil(pack.head(st, 1), change)
+      end)
+    end
     with('UPDATE sweep_pack SET points = 3', function(st) assert.is_nil(pack.head(st, 1)) end)
     -- bits that LuaJIT would take for a pointer; codes that no word has
     local bits = ffi.new('uint32_t[2]', 0x1234, 0xfffb0000)
