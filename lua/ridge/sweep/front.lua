@@ -296,6 +296,8 @@ function M.answer(st, sweep, ask)
     local found, data = M.set(columns, goal, ask.condition)
     return goal, found, M.effects(columns, goal, ask.params, data)
   end
+  -- what is missing is known without any row
+  if columns and not known and ask.text:match '^%s*$' then error(goal, 0) end
   local rows = results.rows(st, sweep.id)
   goal = best.goal(ask.text, ask.directions, rows, ask.what)
   if ask.condition then rows = best.where(rows, ask.condition, ask.what) end
