@@ -415,6 +415,9 @@ static void test_different(void)
   rg_group_call call = { .kind = RG_GROUP_ALL_REDUCE, .dtype = RG_F32, .count = 3, .unit = 1 };
 
   open_all(&all, 2, groups);
+  for (int32_t r = 0; r < 2; r++) {
+    is_status(rg_group_set_timeout(groups[r], 5), RG_OK, "a timeout");
+  }
   call.in = call.out = x[0];
   is_status(rg_group_start(groups[0], &call, &tickets[0]), RG_OK, "one rank has 3");
   call.in = call.out = x[1];

@@ -132,6 +132,19 @@ function RUN.parts()
   end
 end
 
+-- Numbers are those of rank 0 from the start, running statistics too; what dropout draws is not.
+function RUN.start()
+  ridge.seed(5)
+  local net = nn.Sequential(nn.Linear(3, 4, { seed = world.rank + 1 }), nn.BatchNorm(4))
+  local all = dist.DataParallel(net)
+  say('start', dist.same(net))
+  for _ = 1, 2 do all(ridge.full(world.rank + 1, 5, 3) + ridge.rand(5, 3)):sum():backward() end
+  all(ridge.ones(5, 3)) -- hands out what rank 0 had until now
+  say('running', dist.same(net))
+  local kept = dist.all_gather(ridge.ones(64):dropout_(0.5))
+  say('dropout', world.size == 1 or not kept[1]:equal(kept[2]))
+end
+
 -- -- What goes wrong ------------------------------------------------------------------------------
 
 function RUN.raise()
@@ -184,6 +197,7 @@ end
 
 function RUN.all()
   RUN.collectives()
+  RUN.start()
   RUN.parts()
   RUN.train()
 end

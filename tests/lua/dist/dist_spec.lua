@@ -170,6 +170,9 @@ describe('ranks', function()
       local text, status = launch(n, 'all', folder)
       assert.equal(0, status, text)
       assert.equal(n, lines(text, '%] collectives ' .. n .. ' ' .. n), text)
+      for _, name in ipairs { 'start', 'running', 'dropout' } do
+        assert.equal(n, lines(text, '%] ' .. name .. ' true'), text)
+      end
       assert.equal(n, lines(text, '%] parts true true'), text) -- nobody's, and one rank's own
       assert.equal(2 * n, lines(text, '%] parts [ab] true'), text)
       for _, name in ipairs { 'mlp', 'lenet', 'buckets', 'behind', 'bf16' } do
