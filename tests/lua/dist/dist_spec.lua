@@ -232,9 +232,9 @@ describe('ranks', function()
   several('all end with their launcher, however it ends', function()
     for signal, status in pairs { INT = 130, KILL = 137 } do
       local text, code = output(([[sh -c '
-        ./ridge launch -n 2 %s forever >%s/said & it=$!
-        while [ $(grep -c started %s/said) != 2 ]; do sleep 0.1; done
-        kill -%s $it; wait $it']]):format(CHILD, folder, folder, signal))
+        : >%s/said; ./ridge launch -n 2 %s forever >%s/said & it=$!
+        while [ "$(grep -c started %s/said)" != 2 ]; do sleep 0.1; done
+        kill -%s $it; wait $it']]):format(folder, CHILD, folder, folder, signal))
       assert.equal(status, code, text)
       if signal == 'INT' then assert.matches('interrupted: all ranks have ended', text) end
       while left 'forever' > 0 do os.execute 'sleep 0.1' end -- for ever, where one outlives it

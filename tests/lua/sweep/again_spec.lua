@@ -19,6 +19,11 @@ local function failure(f, ...)
   return err.message
 end
 
+-- A sweep that was called with these.
+local function called(args)
+  return { arguments = function() return args end }
+end
+
 describe('a point that is replayed', function()
   local folder, path, st
 
@@ -56,7 +61,7 @@ describe('a point that is replayed', function()
     local given
     local function of(now, names)
       local trial, said = replay.trial(st, 1), {}
-      local found = replay.run(trial, { name = 'r.lua' }, { spec = {} }, {
+      local found = replay.run(trial, { name = 'r.lua' }, called {}, {
         progress = function(text) said[#said + 1] = text end,
         lab = { fresh = function(source, protocol, ceilings, tick)
           given = { source, protocol, ceilings }
@@ -82,7 +87,7 @@ describe('a point that is replayed', function()
     assert.equal('the recipe times nothing that trial 1 has',
       failure(of, { med = 1 }, { 'none', 'other' }))
     assert.equal('the recipe was called with other arguments: {} then, {"n":3} now; give them '
-      .. 'after --', failure(replay.run, replay.trial(st, 1), {}, { spec = { args = { n = 3 } } },
+      .. 'after --', failure(replay.run, replay.trial(st, 1), {}, called { n = 3 },
       {}))
   end)
 
@@ -91,7 +96,7 @@ describe('a point that is replayed', function()
     for processes, want in pairs { [2] = 3, [3] = 3, [7] = 7 } do
       trial.protocol = canonical.encode { processes = processes }
       trial.draw = nil
-      replay.run(trial, {}, { spec = {} }, { lab = { fresh = function(source, protocol)
+      replay.run(trial, {}, called {}, { lab = { fresh = function(source, protocol)
         assert.equal(want, protocol.processes)
         assert.equal(trial.seed, canonical.decode(source.spec).seed)
         return { 'bwd' }, { { med = 1 } }
