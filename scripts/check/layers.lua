@@ -19,7 +19,7 @@ local LUA_ROWS = {
   { "host", "near", "pairs", "plain", "products", "state", "utf8", "variables" }, -- host: of C
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
-  { "random", "types", "show", "ring", "ranges", "lines" },
+  { "random", "types", "show", "ring", "ranges", "lines", "world" },
   { "tensor" }, { "fitted", "graph_links", "graph_names", "plan", "plan_choices" }, { "choices" },
   { "plan_why" }, { "backend", "data", "device", "graph_args", "memory", "nn", "optim", "process" },
   { "dist", "graph_passes", "graph_plan", "graph_record", "graph_trial" }, { "graph_sizes" },

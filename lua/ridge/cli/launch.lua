@@ -74,7 +74,8 @@ local function words(n, mpirun, setpriv, rest)
     mpirun, '-n', tostring(n), '--bind-to', 'none', '--oversubscribe', '--tag-output' }
   if ffi.C.ridge_launch_user() == 0 then list[#list + 1] = '--allow-run-as-root' end
   for _, option in ipairs(OPTIONS) do
-    if not os.getenv('OMPI_MCA_' .. option[1]) then
+    local own = 'OMPI_MCA_' .. option[1] -- as Open MPI reads it
+    if not os.getenv(own) then
       for _, word in ipairs { '--mca', option[1], option[2] } do list[#list + 1] = word end
     end
   end

@@ -96,7 +96,8 @@ local function join(self, opts)
   local world = opts.world
   self.rank, self.ranks = 0, 1
   if not world then return end
-  if type(world._agree) ~= 'function' then
+  local worlds = require 'ridge.world'
+  if not worlds.is(world) then
     blame.raise('data.Loader: world is what ridge.dist.init gives, got ' .. blame.show(world),
       'EARG')
   end
@@ -105,7 +106,7 @@ local function join(self, opts)
   for _, name in ipairs { 'batch', 'shuffle', 'drop_last', 'seed' } do
     lines[#lines + 1] = ('option %s is %s'):format(name, tostring(opts[name]))
   end
-  world:_agree('data.Loader', lines)
+  worlds.agree(world, 'data.Loader', lines)
 end
 
 -- Who gathers: threads where there are any, and before a GPU's copies.
@@ -175,7 +176,9 @@ function Loader:init(sources, given)
   end
   if opts.shuffle then
     local seed = opts.seed or make.randint(0, 2 ^ 31, 1):item()
-    if opts.world then seed = opts.world:_first('data.Loader', { seed })[1] end
+    if opts.world then
+      seed = require('ridge.world').first(opts.world, 'data.Loader', { seed })[1]
+    end
     self.generator = random.generator(seed)
   end
 end

@@ -11,10 +11,19 @@ local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
 local make = require('ridge.tensor.make').here
 local ref = require 'ridge.ffi.ref'
+local worlds = require 'ridge.world'
 
 local WHAT = 'dist.DataParallel'
 
 local Buckets = class 'dist.Buckets'
+
+local function reset(self)
+  self.sent = 0
+  for _, bucket in ipairs(self) do
+    bucket.left, bucket.ticket = #bucket.list, nil
+    for _, p in ipairs(bucket.list) do self.of[p].there = nil end
+  end
+end
 
 -- A range of a bucket, as a tensor of a shape.
 local function piece(bucket, first, x)
@@ -48,20 +57,12 @@ function Buckets:init(world, list, opts)
       at.piece = ref.outlive(piece(each, at.first, p.tensor))
     end
   end
-  self:_reset()
-end
-
-function Buckets:_reset()
-  self.sent = 0
-  for _, bucket in ipairs(self) do
-    bucket.left, bucket.ticket = #bucket.list, nil
-    for _, p in ipairs(bucket.list) do self.of[p].there = nil end
-  end
+  reset(self)
 end
 
 local function send(self, bucket, weight)
   local x = bucket.arena
-  bucket.ticket = self.world:_start(WHAT, { kind = C.RG_GROUP_ALL_REDUCE,
+  bucket.ticket = worlds.start(self.world, WHAT, { kind = C.RG_GROUP_ALL_REDUCE,
     op = C.RG_GROUP_WEIGHTED, dtype = x._t._dtype, count = x._t._count, weight = weight,
     ['in'] = x._t._data, out = x._t._data }, x)
 end
@@ -102,8 +103,8 @@ end
 
 --- The pass has failed: nothing of it counts.
 function Buckets:drop()
-  for i = 1, self.sent do pcall(self.world._wait, self.world, WHAT, self[i].ticket) end
-  self:_reset()
+  for i = 1, self.sent do pcall(worlds.wait, self.world, WHAT, self[i].ticket) end
+  reset(self)
 end
 
 --- The pass is over: send what is not on its way, wait for all, and give the gradients back.
@@ -116,10 +117,10 @@ function Buckets:finish(weight)
     send(self, self[i], weight)
   end
   for _, bucket in ipairs(self) do
-    self.world:_wait(WHAT, bucket.ticket)
+    worlds.wait(self.world, WHAT, bucket.ticket)
     for _, p in ipairs(bucket.list) do take(self, p) end
   end
-  self:_reset()
+  reset(self)
 end
 
 return Buckets

@@ -5,7 +5,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local make = require('ridge.tensor.make').here
 local ref = require 'ridge.ffi.ref'
-local worlds = require 'ridge.dist.world'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -37,7 +37,7 @@ local function like(x, shape) return make.empty(shape, { dtype = x.dtype }) end
 local function run(what, world, x, out, fields)
   fields.dtype, fields.count = x._t._dtype, x._t._count
   fields['in'], fields.out = x._t._data, out._t._data
-  world:_do(what, fields, x, out)
+  worlds.run(world, what, fields, x, out)
   return out
 end
 
@@ -109,7 +109,7 @@ end
 --- Wait until all ranks have come here.
 -- >> ridge.dist.barrier()
 function M.barrier()
-  worlds.here():_do('dist.barrier', { kind = C.RG_GROUP_BARRIER })
+  worlds.run(worlds.here(), 'dist.barrier', { kind = C.RG_GROUP_BARRIER })
 end
 
 return M

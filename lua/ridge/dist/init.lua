@@ -4,7 +4,7 @@
 local late = require 'ridge.late'
 
 return late.namespace({}, {
-  init = { 'ridge.dist.world', 'init' },
+  init = { 'ridge.world', 'init' },
   all_reduce = { 'ridge.dist.collective', 'all_reduce' },
   broadcast = { 'ridge.dist.collective', 'broadcast' },
   all_gather = { 'ridge.dist.collective', 'all_gather' },

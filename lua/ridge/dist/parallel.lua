@@ -15,7 +15,7 @@ local Buckets = require 'ridge.dist.buckets'
 local Module = require 'ridge.nn.module'
 local random = require 'ridge.random'
 local same = require 'ridge.dist.same'
-local worlds = require 'ridge.dist.world'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -36,7 +36,7 @@ local SPEC = {
 local function from_first(world, x)
   local whole = x:detach():contiguous()
   local copy = whole:clone()
-  world:_do(WHAT, { kind = C.RG_GROUP_BROADCAST, dtype = x._t._dtype, count = x._t._count,
+  worlds.run(world, WHAT, { kind = C.RG_GROUP_BROADCAST, dtype = x._t._dtype, count = x._t._count,
     ['in'] = whole._t._data, out = copy._t._data }, whole, copy)
   if world.rank > 0 then x:detach():copy_(copy) end
 end
@@ -54,6 +54,53 @@ local function check(module)
     if p.tensor.requires_grad then trained[#trained + 1] = p end
   end
   return list, trained
+end
+
+local function complete(self, p)
+  self.told = true
+  if self.buckets then
+    self.buckets:complete(p, self.rows)
+  elseif not self.seen[p] then
+    self.seen[p] = true
+    self.order[#self.order + 1] = p
+  end
+end
+
+-- The order of rank 0's first pass, and behind it what that did not reach.
+local function settle(self)
+  local n = #self.trained
+  local place, numbers = {}, {}
+  for i, p in ipairs(self.trained) do place[p] = i end
+  for i, p in ipairs(self.order) do numbers[i] = place[p] end
+  for i, p in ipairs(self.trained) do
+    if not self.seen[p] then numbers[#numbers + 1] = i end
+  end
+  numbers = worlds.first(self.world, WHAT, numbers)
+  local list = {}
+  for i = 1, n do list[i] = self.trained[numbers[i]] end
+  self.buckets = Buckets(self.world, list, self.opts)
+end
+
+local function finish(self, ended)
+  self.told = false
+  if not ended then return self.buckets and self.buckets:drop() end
+  if not self.buckets then settle(self) end
+  self.buckets:finish(self.rows)
+end
+
+-- Be told of each gradient, and of the end of each pass that had one; for as long as the net lives.
+local function watch(self)
+  local weak = setmetatable({ self }, { __mode = 'v' })
+  for i, p in ipairs(self.trained) do
+    p.tensor:on_gradient(function() -- holds no tensor, which would hold itself
+      local net = weak[1]
+      if net then complete(net, net.trained[i]) end
+    end)
+  end
+  leaves.behind(self, function(ended)
+    local net = weak[1]
+    if net and net.told then finish(net, ended) end
+  end)
 end
 
 --- A module that is trained by all ranks of the world together: parameters and running statistics
@@ -83,7 +130,7 @@ function Parallel:init(module, opts)
   for i, p in ipairs(trained) do
     lines[#lines + 1] = ('trained parameter %d is %s'):format(i, p.name)
   end
-  world:_agree(WHAT, lines)
+  worlds.agree(world, WHAT, lines)
   self.module = self:child('module', module)
   self.world, self.opts, self.trained, self.running = world, opts, trained, {}
   for _, p in ipairs(list) do
@@ -95,54 +142,7 @@ function Parallel:init(module, opts)
     default:seed((default:seed() + world.rank * 0x9e3779b1) % 2 ^ 53)
   end
   self.order, self.seen, self.rows, self.told = {}, {}, 0, false
-  self:_watch()
-end
-
--- Be told of each gradient, and of the end of each pass that had one; for as long as the net lives.
-function Parallel:_watch()
-  local weak = setmetatable({ self }, { __mode = 'v' })
-  for i, p in ipairs(self.trained) do
-    p.tensor:on_gradient(function() -- holds no tensor, which would hold itself
-      local net = weak[1]
-      if net then net:_complete(net.trained[i]) end
-    end)
-  end
-  leaves.behind(self, function(ended)
-    local net = weak[1]
-    if net and net.told then net:_finish(ended) end
-  end)
-end
-
-function Parallel:_complete(p)
-  self.told = true
-  if self.buckets then
-    self.buckets:complete(p, self.rows)
-  elseif not self.seen[p] then
-    self.seen[p] = true
-    self.order[#self.order + 1] = p
-  end
-end
-
--- The order of rank 0's first pass, and behind it what that did not reach.
-function Parallel:_settle()
-  local n = #self.trained
-  local place, numbers = {}, {}
-  for i, p in ipairs(self.trained) do place[p] = i end
-  for i, p in ipairs(self.order) do numbers[i] = place[p] end
-  for i, p in ipairs(self.trained) do
-    if not self.seen[p] then numbers[#numbers + 1] = i end
-  end
-  numbers = self.world:_first(WHAT, numbers)
-  local list = {}
-  for i = 1, n do list[i] = self.trained[numbers[i]] end
-  self.buckets = Buckets(self.world, list, self.opts)
-end
-
-function Parallel:_finish(ended)
-  self.told = false
-  if not ended then return self.buckets and self.buckets:drop() end
-  if not self.buckets then self:_settle() end
-  self.buckets:finish(self.rows)
+  watch(self)
 end
 
 --- How many buckets there are, and parameters and bytes in each, in the order in which they are

@@ -7,7 +7,7 @@ local blame = require 'ridge.blame'
 local class = require 'ridge.class'
 local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
-local worlds = require 'ridge.dist.world'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -49,7 +49,7 @@ function M.same(params)
   local what = 'dist.same'
   local world = worlds.here()
   local list = named(params, what)
-  world:_agree(what, M.lines(list))
+  worlds.agree(world, what, M.lines(list))
   local n = #list
   local mine = ffi.new('int64_t[?]', math.max(1, n))
   local all = ffi.new('int64_t[?]', math.max(1, n * world.size))
@@ -57,8 +57,8 @@ function M.same(params)
     local x = p.tensor:detach():to('cpu'):contiguous()
     mine[i - 1] = C.rg_group_digest(x._t._data, x.bytes)
   end
-  world:_do(what, { kind = C.RG_GROUP_ALL_GATHER, dtype = C.RG_I64, count = n, ['in'] = mine,
-    out = all }, mine, all)
+  worlds.run(world, what, { kind = C.RG_GROUP_ALL_GATHER, dtype = C.RG_I64, count = n,
+    ['in'] = mine, out = all }, mine, all)
   for i = 1, n do
     for r = 1, world.size - 1 do
       if all[r * n + i - 1] ~= all[i - 1] then

@@ -50,7 +50,7 @@ describe('completion', function()
     assert.is_nil(offered(path.bash, 'ridge run -').landscape)
     assert.is_true(offered(path.bash, 'ridge docs first')['first-hour'])
     assert.is_true(offered(path.bash, 'ridge docs ')['ridge.nn'])
-    assert.same({ publish = true }, offered(path.bash, 'ridge db p'))
+    assert.same({ pack = true, publish = true }, offered(path.bash, 'ridge db p'))
     assert.is_true(offered(path.bash, 'ridge db publish s').scripts) -- behind it are files
     assert.is_true(offered(path.bash, 'ridge onnx ').optimize)
     assert.same({ zsh = true }, offered(path.bash, 'ridge completion z'))
@@ -60,12 +60,12 @@ describe('completion', function()
     local text = {}
     for shell, at in pairs(path) do text[shell] = run('cat ' .. at) end
     for name, words in pairs { docs = '_ridge_pages', run = '_ridge_recipes', best =
-        '_ridge_sweeps', db = '(info check backup migrate publish)' } do
+        '_ridge_sweeps', db = '(info check backup migrate pack publish)' } do
       local own = text.zsh:match('\n        ' .. name .. '%) (_arguments.-) ;;')
       assert.matches(words .. "'", own, 1, true)
     end
     assert.truthy(text.zsh:find '\n_ridge_pages%(%) ')
-    assert.matches("from db' -a 'info check backup migrate publish'\n", text.fish, 1, true)
+    assert.matches("from db' -a 'info check backup migrate pack publish'\n", text.fish, 1, true)
     assert.matches("from docs' -a '(ridge docs ", text.fish, 1, true)
   end)
 

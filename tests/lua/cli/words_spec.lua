@@ -89,7 +89,7 @@ local NOT_RUN = {
   ["ridge ab net.onnx --program 'python3 scripts/peers/ort_worker.py net.onnx'"] =
     'needs ONNX Runtime; onnx_change_spec has another program',
   ['ridge replot'] = 'only named there; the help has it with its words',
-  ['ridge db info|check|backup|migrate|publish'] = 'five commands in one; others run each',
+  ['ridge db info|check|backup|migrate|pack|publish'] = 'six commands in one; others run each',
 }
 
 local function small(command)

@@ -21,12 +21,16 @@ local ticket_slot = ffi.new 'int64_t[1]'
 
 local World = class 'dist.World'
 
+-- By world, and not its fields, which are the user's to change: its group, and what is held, by
+-- ticket.
+local groups = setmetatable({}, { __mode = 'k' })
+local held = setmetatable({}, { __mode = 'k' })
+
 function World:init(group)
-  self.group = group
+  groups[self], held[self] = group, {}
   self.rank, self.size = C.rg_group_rank(group), C.rg_group_size(group)
   self.local_rank, self.local_size = C.rg_group_local_rank(group), C.rg_group_local_size(group)
   self.library = ffi.string(C.rg_group_library(group))
-  self._held = {} -- by ticket
 end
 
 function World:__tostring()
@@ -36,45 +40,49 @@ end
 World.__tostring = guard.text(World.__tostring)
 
 --- Start a call: its memory is held until it has been waited for.
+---@param world table
 ---@param what string the function the user called
 ---@param fields table of an rg_group_call
 ---@param ... any what holds the memory
 ---@return number ticket
-function World:_start(what, fields, ...)
+function M.start(world, what, fields, ...)
   if C.rg_capturing() ~= 0 then
     blame.raise(what .. ': other processes cannot be part of a plan', 'ECAPTURE', what)
   end
   fields.unit = fields.unit or 1
-  call.check(C.rg_group_start(self.group, ffi.new('rg_group_call', fields), ticket_slot), what)
+  call.check(C.rg_group_start(groups[world], ffi.new('rg_group_call', fields), ticket_slot), what)
   local ticket = tonumber(ticket_slot[0])
-  self._held[ticket] = { ... }
+  held[world][ticket] = { ... }
   return ticket
 end
 
 --- Wait for a call, and so for those before it.
+---@param world table
 ---@param what string the function the user called
 ---@param ticket number
-function World:_wait(what, ticket)
-  call.check(C.rg_group_wait(self.group, ticket), what)
-  self._held[ticket] = nil
+function M.wait(world, what, ticket)
+  call.check(C.rg_group_wait(groups[world], ticket), what)
+  held[world][ticket] = nil
 end
 
 --- Do a call: start it, and wait.
+---@param world table
 ---@param what string the function the user called
 ---@param fields table of an rg_group_call
 ---@param ... any what holds the memory
-function World:_do(what, fields, ...)
-  self:_wait(what, self:_start(what, fields, ...))
+function M.run(world, what, fields, ...)
+  M.wait(world, what, M.start(world, what, fields, ...))
 end
 
 --- Numbers of rank 0.
+---@param world table
 ---@param what string the function the user called
 ---@param list number[] of the same length everywhere
 ---@return number[] list
-function World:_first(what, list)
+function M.first(world, what, list)
   local n = #list
   local values = ffi.new('double[?]', math.max(1, n), list)
-  self:_do(what, { kind = C.RG_GROUP_BROADCAST, dtype = C.RG_F64, count = n, ['in'] = values,
+  M.run(world, what, { kind = C.RG_GROUP_BROADCAST, dtype = C.RG_F64, count = n, ['in'] = values,
     out = values }, values)
   local out = {}
   for i = 1, n do out[i] = values[i - 1] end
@@ -82,32 +90,34 @@ function World:_first(what, list)
 end
 
 --- Texts of all ranks.
+---@param world table
 ---@param what string the function the user called
 ---@param text string
 ---@return string[] texts that of rank 0 is the first
-function World:_texts(what, text)
-  local lengths = ffi.new('double[?]', self.size)
+function M.texts(world, what, text)
+  local lengths = ffi.new('double[?]', world.size)
   local own = ffi.new('double[1]', #text)
-  self:_do(what, { kind = C.RG_GROUP_ALL_GATHER, dtype = C.RG_F64, count = 1, ['in'] = own,
+  M.run(world, what, { kind = C.RG_GROUP_ALL_GATHER, dtype = C.RG_F64, count = 1, ['in'] = own,
     out = lengths }, own, lengths)
   local most = 1
-  for r = 0, self.size - 1 do most = math.max(most, lengths[r]) end
-  local mine, all = ffi.new('uint8_t[?]', most), ffi.new('uint8_t[?]', most * self.size)
+  for r = 0, world.size - 1 do most = math.max(most, lengths[r]) end
+  local mine, all = ffi.new('uint8_t[?]', most), ffi.new('uint8_t[?]', most * world.size)
   ffi.copy(mine, text, #text)
-  self:_do(what, { kind = C.RG_GROUP_ALL_GATHER, dtype = C.RG_U8, count = most, ['in'] = mine,
+  M.run(world, what, { kind = C.RG_GROUP_ALL_GATHER, dtype = C.RG_U8, count = most, ['in'] = mine,
     out = all }, mine, all)
   local out = {}
-  for r = 0, self.size - 1 do out[r + 1] = ffi.string(all + r * most, lengths[r]) end
+  for r = 0, world.size - 1 do out[r + 1] = ffi.string(all + r * most, lengths[r]) end
   return out
 end
 
 --- Raise, on all ranks alike, unless they give the same lines.
+---@param world table
 ---@param what string the function the user called
 ---@param lines string[] what has to be the same, in sentences: 'parameter 3 is weight, f32 [2 x 3]'
-function World:_agree(what, lines)
-  if self.size == 1 then return end
-  local texts = self:_texts(what, table.concat(lines, '\n'))
-  for r = 2, self.size do
+function M.agree(world, what, lines)
+  if world.size == 1 then return end
+  local texts = M.texts(world, what, table.concat(lines, '\n'))
+  for r = 2, world.size do
     if texts[r] ~= texts[1] then
       local theirs = {}
       for line in (texts[r] .. '\n'):gmatch '([^\n]*)\n' do theirs[#theirs + 1] = line end
@@ -134,7 +144,7 @@ local SPEC = {
     doc = 'seconds that a rank waits for others that do not come' },
 }
 
-local world
+local here
 
 --- Join the other processes of the job that a launcher (ridge launch, mpirun, srun) started;
 --- without a launcher this process is rank 0 of 1, and everything works the same. Called again it
@@ -150,20 +160,27 @@ local world
 function M.init(given)
   local opts = options.check(SPEC, given, 'dist.init')
   call.check(C.rg_group_open(LIBRARIES[opts.backend], slot), 'dist.init')
+  local world = here
   if not world then
     world = World(slot[0])
+    here = world
     if world.size > 1 then io.stdout:setvbuf 'line' end -- a launcher may end this process
-    call.check(C.rg_group_set_timeout(world.group, opts.timeout), 'dist.init')
-    world:_agree('dist.init', { 'ridge is ' .. ffi.string(C.rg_build_facts()),
+    call.check(C.rg_group_set_timeout(groups[world], opts.timeout), 'dist.init')
+    M.agree(world, 'dist.init', { 'ridge is ' .. ffi.string(C.rg_build_facts()),
       ('timeout is %g'):format(opts.timeout) })
   elseif given and given.timeout then
-    call.check(C.rg_group_set_timeout(world.group, opts.timeout), 'dist.init')
+    call.check(C.rg_group_set_timeout(groups[world], opts.timeout), 'dist.init')
   end
   return world
 end
 
+--- Is this the world?
+---@param value any
+---@return boolean
+function M.is(value) return type(value) == 'table' and groups[value] ~= nil end
+
 --- The world, joined now where nobody has.
 ---@return table world
-function M.here() return world or M.init() end
+function M.here() return here or M.init() end
 
 return M
