@@ -237,7 +237,7 @@ describe("make strict", function()
   local function strict(root, source)
     if source then write(root, "core/a.c", source) end
     return Tree.run("cd " .. root .. " && env -u MAKEFLAGS -u MAKELEVEL make -s strict " ..
-      "CORE=core/a.c SIMD= HOSTOBJ= CTESTS= 2>&1")
+      "CORE=core/a.c SIMD= HOSTOBJ= CTESTS= MPI_INC= 2>&1")
   end
   it("refuses what the compiler warned of, however long ago", function()
     local root = Tree.run("mktemp -d")[1]
