@@ -56,10 +56,10 @@ static const costs avx512 = {
 
 /* Products in bf16 on tile registers; those in f32 are of AVX-512.  A Xeon (Emerald Rapids). */
 static const costs amx = {
-  [BF16][KEPT][RG_GEMM_ONEDNN] = { 759, 0, 0.11, 0.0912, 0.0403, 0.967, 0.7, 0.0018, 0 },
-  [BF16][KEPT][RG_GEMM_OWN] = { 0.767, 0.00131, 0.297, 0.0746, 0, 0, 3.42, 0, 8.59 },
-  [BF16][PLAIN][RG_GEMM_ONEDNN] = { 796, 0, 0.112, 0.109, 0.126, 0.916, 0.194, 0.00205, 0 },
-  [BF16][PLAIN][RG_GEMM_OWN] = { 0, 0.00209, 0.302, 0.0779, 0.125, 0, 0, 9.45, 5.16 },
+  [BF16][KEPT][RG_GEMM_ONEDNN] = { 853, 0, 0.152, 0.122, 0.0453, 0.976, 0.742, 0.0014, 0 },
+  [BF16][KEPT][RG_GEMM_OWN] = { 139, 0.00158, 0.195, 0.0669, 0.0002, 0, 7.49, 0, 15.5 },
+  [BF16][PLAIN][RG_GEMM_ONEDNN] = { 1000, 0, 0.123, 0.115, 0.15, 1.38, 0.208, 0.00171, 0 },
+  [BF16][PLAIN][RG_GEMM_OWN] = { 235, 0.00182, 0.2, 0.04, 0.114, 0, 3.37, 15.5, 14.8 },
 };
 
 /* Own kernels keep their sums for any number of threads, which is worth something. */
