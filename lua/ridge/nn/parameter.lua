@@ -20,8 +20,8 @@ local FLOAT = { f64 = true, f32 = true, f16 = true, bf16 = true }
 
 local function kind_of(self) return getmetatable(self).__name end
 
--- Places by name, for each list of entries: a file can have a hundred thousand. They are noted when
--- somebody asks; an entry that went, or came in between others, moved the last one that was noted.
+-- An index by name for each list of entries: a file can have a hundred thousand. It grows when
+-- somebody asks; an entry that went, or came in between others, moved the last one it knows.
 local indexes = setmetatable({}, { __mode = 'k' })
 
 local function index_of(params)
