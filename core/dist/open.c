@@ -15,16 +15,11 @@ static rg_group *own;
 static int32_t own_library; /* what it was opened as */
 
 /* What launchers set in each process that they start. */
-static const char *const LAUNCHERS[] = { "OMPI_COMM_WORLD_SIZE", "PMIX_RANK" };
-
 static const char *launcher(void)
 {
-  for (size_t i = 0; i < sizeof(LAUNCHERS) / sizeof(LAUNCHERS[0]); i++) {
-    if (getenv(LAUNCHERS[i]) != NULL) {
-      return LAUNCHERS[i];
-    }
-  }
-  return NULL;
+  return getenv("OMPI_COMM_WORLD_SIZE") != NULL ? "OMPI_COMM_WORLD_SIZE"
+         : getenv("PMIX_RANK") != NULL          ? "PMIX_RANK"
+                                                : NULL;
 }
 
 /* The folder that the file with this code is in, behind links, then the library's name. */

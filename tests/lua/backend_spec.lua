@@ -156,7 +156,8 @@ describe('the backend', function()
 
   it('says which environment variables it reads: those that the sources ask for (F203)', function()
     local pipe = io.popen [[grep -rhoE --include=*.c --include=*.h --include=*.cu --include=*.lua \
-      "(getenv|\benv)[ (]+['\"][A-Z][A-Z0-9_]+['\"]" core gpu lua | grep -oE "[A-Z][A-Z0-9_]+"]]
+      "(getenv|\benv)[ (]+['\"][A-Z][A-Za-z0-9_]+['\"]" core gpu lua |
+      grep -oE "[A-Z][A-Za-z0-9_]+"]]
     local wanted = { OMP_NUM_THREADS = true, RIDGE_WORKER = true } -- by OpenMP, and by a name
     for name in pipe:lines() do -- but for what the simulator of a GPU alone reads
       if not name:find '^RG_SIM_' then wanted[name] = true end

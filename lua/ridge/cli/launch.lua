@@ -69,13 +69,20 @@ local function split(argv)
   return own, { unpack(argv, i) }
 end
 
+-- Which of these the user has set as Open MPI reads them.
+local function given()
+  return { btl = os.getenv 'OMPI_MCA_btl', mpi_yield_when_idle =
+    os.getenv 'OMPI_MCA_mpi_yield_when_idle', btl_vader_single_copy_mechanism =
+    os.getenv 'OMPI_MCA_btl_vader_single_copy_mechanism' }
+end
+
 local function words(n, mpirun, setpriv, rest)
   local list = { '/bin/sh', '-c', 'exec "$@" >&3 2>&3 3>&-', 'sh', setpriv, '--pdeathsig', 'TERM',
     mpirun, '-n', tostring(n), '--bind-to', 'none', '--oversubscribe', '--tag-output' }
   if ffi.C.ridge_launch_user() == 0 then list[#list + 1] = '--allow-run-as-root' end
+  local own = given()
   for _, option in ipairs(OPTIONS) do
-    local own = 'OMPI_MCA_' .. option[1] -- as Open MPI reads it
-    if not os.getenv(own) then
+    if not own[option[1]] then
       for _, word in ipairs { '--mca', option[1], option[2] } do list[#list + 1] = word end
     end
   end
