@@ -21,6 +21,10 @@ local slot, need = ref.slot, ref.need
 docs.requires_grad_ = 'requires_grad_(on): let gradient flow into this tensor'
 --- Let gradient flow into this tensor; what is computed from it is remembered until nobody can ask
 --- for its gradient any more.
+---
+--- What requires a gradient are the elements, whichever tensor shows them: after
+--- x:detach():requires_grad_(), as after that of any other view, x requires one, too. Where it
+--- shall not, x:detach():clone():requires_grad_() has elements of its own.
 ---@param x Tensor float
 ---@param on boolean|nil true when left out
 ---@return Tensor x
@@ -85,7 +89,8 @@ function methods.on_gradient(x, f, extra)
 end
 
 docs.detach = 'detach(): the same elements, through which no gradient flows'
---- The same elements, through which no gradient flows.
+--- The same elements, through which no gradient flows. They are shared, so that
+--- x:detach():requires_grad_() lets gradient flow into x again.
 ---@param x Tensor
 ---@return Tensor view
 function methods.detach(x, extra)
