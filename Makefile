@@ -231,8 +231,12 @@ uninstall:           ## remove what install put there
 install-rock: all
 	@cp $(BUILD)/ridge.so "$${ROCK_LIB:?LuaRocks says where}/"
 	@cp $(BUILD)/ridge "$${ROCK_BIN:?LuaRocks says where}/"
+ifneq ($(MPI_LIBRARY),)
+	@cp $(MPI_LIBRARY) "$${ROCK_LIB}/" # each looks for it in its own folder
+	@cp $(MPI_LIBRARY) "$${ROCK_BIN}/"
+endif
 .PHONY: deb check-deb
-deb: all             ## make the Debian packages ridge and ridge-doc, in build/deb
+deb: all             ## make the Debian packages ridge, ridge-doc, ridge-mpi, in build/deb
 	@scripts/deb $(BUILD)
 check-deb: deb       ## lintian; install, use, upgrade, remove them in an empty Debian (root)
 	@scripts/debian/check.sh $(BUILD)/deb

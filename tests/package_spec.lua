@@ -24,6 +24,12 @@ local function read(path)
   return text
 end
 
+local function there(path)
+  local file = io.open(path, 'rb')
+  if file then file:close() end
+  return file ~= nil
+end
+
 local folder
 
 before_each(function() folder = folders.new() end)
@@ -63,6 +69,20 @@ describe('packages', function()
       assert.truthy(listed:find('./usr/share/' .. path .. '\n', 1, true), path)
     end
     assert.falsy(listed:find('/manifest\n', 1, true))
+    -- messages between processes are a package of their own, of what was built
+    assert.falsy(listed:find('libridge_mpi', 1, true))
+    local messages = run(("ls '%s/p k'"):format(folder)):match '(ridge%-mpi_[^\n]*%.deb)\n'
+    assert.equal(there 'build/libridge_mpi.so', messages ~= nil)
+    assert.equal(messages ~= nil, control:find 'Suggests: [^\n]*ridge%-mpi' ~= nil)
+    if messages then
+      local path = ("'%s/p k/%s'"):format(folder, messages)
+      assert.matches('%./usr/lib/ridge/libridge_mpi%.so\n', run('dpkg-deb -c ' .. path))
+      local needs = run(('dpkg-deb -f %s Depends'):format(path))
+      assert.matches('libopenmpi3', needs)
+      assert.matches('openmpi%-bin', needs)
+      assert.truthy(needs:find(('ridge (= %s)'):format(version), 1, true), needs)
+      assert.falsy(needs:find('cairo', 1, true)) -- what ridge opens by name is not its
+    end
     -- the licence, word by word
     local license = read 'LICENSE':match 'Permission is.*':gsub('%s+', ' ')
     local copyright = read(at .. '/usr/share/doc/ridge/copyright'):match ' Permission is.*'
@@ -77,6 +97,11 @@ describe('packages', function()
     local print_sum = [[print(require "ridge".arange(1, 3):sum():item())]]
     assert.equal('6\n', run(("eval \"$(%s path)\" && cd / && luajit -e '%s' && ridge -e 3+3")
       :format(rocks, print_sum)):sub(1, 2))
+    if there 'build/libridge_mpi.so' then
+      for _, name in ipairs { 'bin', 'lib/lua/5.1' } do
+        assert.is_true(there(('%s/a tree/%s/libridge_mpi.so'):format(folder, name)))
+      end
+    end
     run(rocks .. 'remove ridge')
     assert.equal('', run(("find '%s/a tree' -name '*ridge*'"):format(folder)))
   end)

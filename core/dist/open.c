@@ -42,23 +42,32 @@ static void beside(char *path, size_t size)
   free(whole);
 }
 
-/* RIDGE_MPI names another library.  Its names are everybody's: Open MPI's parts look for them. */
+void rg_group_path(char *path, int64_t size)
+{
+  const char *given = getenv("RIDGE_MPI");
+
+  if (given != NULL && given[0] != '\0') {
+    snprintf(path, (size_t)size, "%s", given);
+  } else {
+    beside(path, (size_t)size);
+  }
+}
+
+/* Its names are everybody's: Open MPI's parts look for them. */
 static rg_status open_library(void *argument, rg_transport *out)
 {
   const rg_transport_host host = { .abi = RG_TRANSPORT_ABI, .fail = (rg_fail) };
-  const char *given = getenv("RIDGE_MPI");
   rg_transport_entry *entry;
   char path[4096];
   void *library;
 
   (void)argument;
-  beside(path, sizeof(path));
-  if (given != NULL && given[0] != '\0') snprintf(path, sizeof(path), "%s", given);
+  rg_group_path(path, sizeof(path));
   library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
   if (library == NULL) {
     return rg_fail(RG_ENET,
-                   "dist: the library for MPI is not there (%s); it is built where "
-                   "libopenmpi-dev is",
+                   "dist: the library for MPI is not there (%s); the package ridge-mpi has it, "
+                   "and it is built where libopenmpi-dev is",
                    dlerror());
   }
   entry = (rg_transport_entry *)(uintptr_t)dlsym(library, "rg_mpi_transport");

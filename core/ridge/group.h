@@ -55,6 +55,14 @@ enum {
 };
 
 /*
+** The library for MPI that a launcher's processes open: what RIDGE_MPI says, or libridge_mpi.so
+** beside this code.  Nothing is opened, and it may not be there.
+**
+** path, size   written to: a text that is cut where it is longer
+*/
+RG_API void rg_group_path(char *path, int64_t size);
+
+/*
 ** The group of this process, opened once: later calls give the same one.  It is ended when the
 ** process exits with status 0; one that ends in another way lets the launcher end the others.
 **

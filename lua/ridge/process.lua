@@ -77,6 +77,19 @@ end
 
 ffi.cdef 'ssize_t ridge_process_readlink(const char *, char *, size_t) __asm__("readlink");'
 
+--- Where a program is on the PATH; nil where it is not.
+---@param name string
+---@return string|nil path
+function M.find(name)
+  for folder in (os.getenv 'PATH' or ''):gmatch '[^:]+' do
+    local file = io.open(folder .. '/' .. name, 'rb')
+    if file then
+      file:close()
+      return folder .. '/' .. name
+    end
+  end
+end
+
 local function strings(list)
   local array = ffi.new('const char *[?]', #list + 1)
   for i, text in ipairs(list) do array[i - 1] = text end

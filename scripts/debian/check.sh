@@ -28,6 +28,10 @@ ridge=$(echo "$folder"/ridge_*.deb) doc=$(echo "$folder"/ridge-doc_*.deb)
 mkdir "$work/root/packages"
 cp "$ridge" "$work/root/packages/ridge.deb"
 cp "$doc" "$work/root/packages/ridge-doc.deb"
+mpi=()
+for each in "$folder"/ridge-mpi_*.deb; do # where ridge was built with Open MPI
+  [ ! -e "$each" ] || { mpi=("$each"); cp "$each" "$work/root/packages/ridge-mpi.deb"; }
+done
 # an older one has a file that this one has not
 old=$(mktemp -d)
 dpkg-deb -R "$ridge" "$old"
@@ -52,6 +56,9 @@ quiet apt-get update
 # what ridge needs comes first: what other packages leave behind is theirs
 needs=$(dpkg-deb -f ridge.deb Depends)
 touch /root/log /root/before /root/after
+if test -e ridge-mpi.deb; then
+  needs="$needs, $(dpkg-deb -f ridge-mpi.deb Depends | sed 's/ridge (= [^)]*), *//')"
+fi
 quiet apt-get satisfy -y --no-install-recommends "$needs, luajit, libzmq5"
 everything >/root/before
 
@@ -77,6 +84,16 @@ cd /
 grep -q '"/usr/bin/ridge","kernel"' /usr/share/jupyter/kernels/ridge/kernel.json
 ridge kernel --install --prefix /tmp/home >/dev/null
 grep -q '"/usr/lib/ridge/ridge","kernel"' /tmp/home/share/jupyter/kernels/ridge/kernel.json
+ridge doctor --seconds 0.1 | grep -q '^MPI  *none: there is no /usr/lib/ridge/libridge_mpi.so'
+if test -e /root/packages/ridge-mpi.deb; then
+  quiet dpkg -i /root/packages/ridge-mpi.deb
+  ridge doctor --seconds 0.1 | grep -q '^MPI  *Open MPI .*, by /usr/lib/ridge/libridge_mpi.so'
+  cd /tmp/home
+  echo "print(require('ridge').dist.init().size)" >ranks.lua
+  test "$(ridge launch -n 2 ranks.lua | sort | tr '\n' ' ')" = '[0] 2 [1] 2 '
+  cd /
+  quiet dpkg --purge ridge-mpi
+fi
 rm -rf /tmp/home
 quiet dpkg --purge ridge ridge-doc
 everything >/root/after
@@ -91,7 +108,7 @@ cp -a "$base" "$work"
 copy_network "$work"
 piuparts --existing-chroot "$work" --keep-sources-list --distribution "$suite" --no-eatmydata \
   --fake-essential-packages ca-certificates --warn-on-leftovers-after-purge \
-  "$ridge" "$doc" >"$folder/piuparts.log" 2>&1 ||
+  "$ridge" "$doc" ${mpi[@]+"${mpi[@]}"} >"$folder/piuparts.log" 2>&1 ||
   { tail -n 30 "$folder/piuparts.log" >&2; fail 'piuparts is not content'; }
 grep -E 'PASS|FAIL' "$folder/piuparts.log" || :
 exit $failed

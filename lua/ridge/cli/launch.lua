@@ -44,17 +44,6 @@ int ridge_launch_kill(int, int) __asm__("kill");
 unsigned ridge_launch_user(void) __asm__("geteuid");
 ]]
 
--- Where a program is on the PATH.
-local function find(name)
-  for folder in (os.getenv 'PATH' or ''):gmatch '[^:]+' do
-    local file = io.open(folder .. '/' .. name, 'rb')
-    if file then
-      file:close()
-      return folder .. '/' .. name
-    end
-  end
-end
-
 -- The words in front of the script, and the others.
 local function split(argv)
   local own, i = {}, 1
@@ -160,7 +149,7 @@ local function follow(job, own)
 end
 
 local function run(n, rest)
-  local mpirun, setpriv = find 'mpirun', find 'setpriv'
+  local mpirun, setpriv = process.find 'mpirun', process.find 'setpriv'
   if not mpirun then
     return stored.fail('launch', "there is no mpirun on the PATH; Debian's openmpi-bin has it")
   elseif not setpriv then

@@ -83,15 +83,7 @@ function M.cpu_ns()
 end
 
 local function found(name)
-  if name:find('/', 1, true) then return name end
-  for folder in (os.getenv 'PATH' or ''):gmatch '[^:]+' do
-    local path = folder .. '/' .. name
-    local file = io.open(path)
-    if file then
-      file:close()
-      return path
-    end
-  end
+  return name:find('/', 1, true) and name or process.find(name)
 end
 
 local function fail(self, text, ...)

@@ -60,6 +60,7 @@ describe('ridge doctor prints', function()
       given = opt
       return findings
     end })
+    fake('ridge.cli.messages', { lines = function() return { 'Open MPI', 'mpirun is there' } end })
     fake('ridge.cli.devices', { rows = function()
       return { { 'driver', 'CUDA 13.0' }, { 'cuda:0', 'H100' } }, gpu ~= nil
     end })
