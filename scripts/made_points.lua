@@ -20,7 +20,7 @@ local opt = ridge.args {
 local file = io.open(opt.db)
 if file then
   file:close()
-  ridge.raise(opt.db .. ' is there already', 'EARG')
+  error(opt.db .. ' is there already', 0)
 end
 
 local SOURCE = '-- These rows were made by scripts/made_points.lua; nothing was measured.\n'

@@ -4,6 +4,7 @@
 local near = require 'ridge.near'
 local plain = require 'ridge.plain'
 local scopes = require 'ridge.repl.scopes'
+local sources = require 'ridge.repl.sources'
 local stored = require 'ridge.cli.stored'
 
 local M = {}
@@ -13,8 +14,9 @@ M.usage = 'ridge check FILE ...'
 
 local SPEC = { about = [[
 Every branch is looked at, also those that a run reaches after hours: variables that are declared
-nowhere, assignments to such, and names of ridge that are not there, with the nearest one that is.
-Nothing is run. Status 1 where something is wrong.
+nowhere, assignments to such, and names and modules of ridge that are not there (nn.Liner,
+nn['Liner'], what is required), with the nearest one that is. Names that are computed are not
+looked at. Nothing is run. Status 1 where something is wrong.
 
     ridge check widths.lua]],
   rest = 'FILE ...' }
@@ -45,6 +47,30 @@ local function missing(owner, field)
   return ('%s has no %s%s'):format(owner, field, near.hint(field, names))
 end
 
+local modules -- of ridge, by name
+
+-- The part of ridge that a module is, and what to say of a module that is not there. Somebody's own
+-- may lie beside the file, as a run looks there.
+local function module(name, folder)
+  if not modules then
+    modules = {}
+    for _, path in ipairs(sources.files()) do modules[#modules + 1] = sources.module_of(path) end
+    for known in next, package.loaded do modules[#modules + 1] = known end
+    for known in next, package.preload do modules[#modules + 1] = known end
+    for _, known in ipairs(modules) do modules[known] = true end
+  end
+  if modules[name] then
+    local value = namespace_of(name)
+    return value and value == package.loaded[name] and name or nil
+  end
+  local where = ('%s/?.lua;%s/?/init.lua;%s'):format(folder, folder, package.path)
+  if package.searchpath(name, where) or package.searchpath(name, package.cpath) then return nil end
+  local known = {}
+  for _, each in ipairs(modules) do known[#known + 1] = each:match '^ridge%.(.*)' end
+  local hint = near.hint(name:sub(#'ridge.' + 1), known)
+  return nil, ("there is no module '%s'%s"):format(name, (hint:gsub("'(%S+)'", "'ridge.%1'")))
+end
+
 local function text_of(path)
   local file, why = io.open(path, 'rb')
   local text = file and file:read '*a'
@@ -67,7 +93,9 @@ local function wrong_with(path)
   local chunk, message = loadstring(plainly, '@' .. path)
   if not chunk then return { message } end
   local lines = {}
-  for i, each in ipairs(scopes.check(text, globals(), missing)) do
+  local folder = path:match '^(.*)/' or path:find '^/' and '/' or '.'
+  local function its(name) return module(name, folder) end
+  for i, each in ipairs(scopes.check(text, globals(), missing, its)) do
     lines[i] = ('%s:%d: %s'):format(path, each.line, each.message)
   end
   return lines

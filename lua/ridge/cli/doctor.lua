@@ -158,7 +158,9 @@ function M.main(argv)
   end
   library('SQLite', sqlite)
   opt.device = gpu(opt.device)
-  for i, line in ipairs(require('ridge.cli.messages').lines()) do row(i == 1 and 'MPI' or '', line) end
+  for i, line in ipairs(require('ridge.cli.messages').lines()) do
+    row(i == 1 and 'MPI' or '', line)
+  end
   row('terminal', ('%s, %s columns, TERM=%s'):format(host.is_terminal(1) and 'yes' or 'no',
     host.columns() or '?', os.getenv 'TERM' or '(not set)'))
   row('history', require('ridge.repl.history').path() or 'not kept: there is no home folder')

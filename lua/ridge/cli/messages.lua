@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- What `ridge doctor` says of messages between processes: is there a library for MPI, does it load,
---- is there a launcher, and what to install where one of them is missing.
+--- What `ridge doctor` says of messages between processes: is there a library for MPI, does it
+--- load, is there a launcher, and what to install where one of them is missing.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'

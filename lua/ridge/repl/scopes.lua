@@ -3,14 +3,15 @@
 --- walk over all of its branches, with the scopes of its locals, without running it.
 --
 -- The text compiles: what is met here is Lua 5.1 with goto. A local that is a part of ridge (local
--- nn = ridge.nn) is one until something else is assigned to it.
+-- nn = ridge.nn) is one until something else is assigned to it. Names in brackets are names where
+-- they are written there (ridge['nn']); what is computed is nobody's to judge, and who puts names
+-- into a part of ridge that way may have put any.
 
 local environment = require 'ridge.repl.environment'
 local lexer = require 'ridge.repl.lexer'
 local near = require 'ridge.near'
 
 local M = {}
-
 
 local UNARY = { ['not'] = true, ['-'] = true, ['#'] = true }
 local BINARY = {}
@@ -37,8 +38,10 @@ end
 
 -- -- Names ----------------------------------------------------------------------------------------
 
-local function say(w, word, text)
-  w.found[#w.found + 1] = { line = w.line_of(word.first), message = text }
+-- owner, field: the part of ridge that lacks a field.
+local function say(w, word, text, owner, field)
+  w.found[#w.found + 1] = { line = w.line_of(word.first), message = text, owner = owner,
+    field = field }
 end
 
 -- Scopes are a list from the outermost on: a chain of __index ends behind a hundred of them.
@@ -88,9 +91,29 @@ end
 
 -- Is a field of a part of ridge there?
 local function check_field(w, pending)
-  if not pending or w.defined[pending.path .. '.' .. pending.word.text] then return end
-  local message = w.missing(pending.path, pending.word.text)
-  if message then say(w, pending.word, message) end
+  if not pending then return end
+  local message = w.missing(pending.path, pending.name)
+  if message then say(w, pending.word, message, pending.path, pending.name) end
+end
+
+-- A name of a part of ridge that was met, and what it is; nil where it is a part of no part.
+local function field_of(path, word, name)
+  if not path then return nil, nil end
+  return { path = path, word = word, name = name },
+    name:find '^[%a_][%w_]*$' and path .. '.' .. name or nil
+end
+
+-- The text of a string as it is written.
+local function literal(word)
+  local read = loadstring('return ' .. word.text)
+  return read and read()
+end
+
+-- The string that is alone up to `closing`, which is there.
+local function string_alone(w, at, closing)
+  local word, behind = w.words[at], w.words[at + 1]
+  if word and word.kind == 'string' and behind and behind.kind == 'op' and behind.text == closing
+    then return literal(word) end
 end
 
 -- -- Expressions ----------------------------------------------------------------------------------
@@ -133,31 +156,46 @@ local function constructor(w)
   end
 end
 
+-- The paths of ridge that are given.
 local function arguments(w)
+  local paths = {}
   if kind_at(w) == 'string' then
     take(w)
   elseif text_at(w) == '{' then
     constructor(w)
   else
     take(w) -- (
-    if text_at(w) ~= ')' then expressions(w) end
+    if text_at(w) ~= ')' then paths = expressions(w) end
     take(w) -- )
   end
+  return paths
 end
 
 local function is_arguments(w)
   return kind_at(w) == 'string' or text_at(w) == '{' or text_at(w) == '('
 end
 
--- Is a call of require behind a name one of ridge?
-local function requires_ridge(w)
-  local at = w.words[w.at].text == '(' and w.at + 1 or w.at
-  local word = w.words[at]
-  return word.kind == 'string' and word.text:match '^["\'%[](.-)["\'%]]$' == 'ridge'
+-- The part of ridge that a call of require behind its name gives; nil where it is none that has a
+-- path. What is no module of ridge's is said.
+local function required(w)
+  local word = w.words[w.at]
+  local name
+  if word.kind == 'string' then
+    name = literal(word)
+  elseif word.text == '(' then
+    word = w.words[w.at + 1]
+    name = string_alone(w, w.at + 1, ')')
+  end
+  if name == 'ridge' then return name end
+  if not (name and name:find '^ridge%.') then return nil end
+  local path, message = w.module(name)
+  if message then say(w, word, message, 'require') end
+  return path
 end
 
 -- A name or an expression in parentheses, and what follows it. node: word (a name alone), path of
--- ridge that it is, pending (a field that was not looked for yet: it may be assigned to).
+-- ridge that it is, pending (a field that was not looked for yet: it may be assigned to), computed
+-- (the path of what has a computed field there).
 local function suffixed(w)
   local node = {}
   if taken(w, '(') then
@@ -165,10 +203,19 @@ local function suffixed(w)
     take(w) -- )
   else
     node.word = take(w)
-    if not declared_as(w, node.word.text) and node.word.text == 'require' and w.words[w.at]
-      and is_arguments(w) and requires_ridge(w) then
-      arguments(w)
-      node = { path = 'ridge' }
+    local global = not declared_as(w, node.word.text) and node.word.text
+    if global == 'package' then w.open.require = true end -- where modules lie is the text's own
+    if w.words[w.at] and is_arguments(w) then
+      if global == 'require' then
+        local path = required(w)
+        use(w, node.word)
+        arguments(w)
+        node = { path = path }
+      elseif global == 'rawset' or global == 'setmetatable' then
+        use(w, node.word)
+        w.open[arguments(w)[1] or ''] = true
+        node = {}
+      end
     end
   end
   local first = node.word
@@ -181,21 +228,27 @@ local function suffixed(w)
       first, node.word = nil, nil
     end
     check_field(w, node.pending)
-    node.pending = nil
+    node.pending, node.computed = nil, nil
+    local path = node.path
     if dot then
       take(w)
       local word = take(w)
-      node.pending = node.path and { path = node.path, word = word }
-      node.path = node.path and node.path .. '.' .. word.text
+      node.pending, node.path = field_of(node.path, word, word.text)
+    elseif text_at(w) == '[' and kind_at(w) == 'op' then
+      take(w)
+      local word, name = w.words[w.at], string_alone(w, w.at, ']')
+      node.computed = not name and node.path
+      expression(w)
+      take(w) -- ]
+      node.pending, node.path = nil, nil
+      if name then node.pending, node.path = field_of(path, word, name) end
     else
-      node.path = nil
-      if taken(w, '[') then
-        expression(w)
-        take(w) -- ]
-      else
-        if taken(w, ':') then take(w) end
-        arguments(w)
+      if taken(w, ':') then
+        local word = take(w)
+        check_field(w, (field_of(node.path, word, word.text)))
       end
+      node.path = nil
+      arguments(w)
     end
   end
   return node
@@ -294,8 +347,7 @@ STATEMENT['function'] = function(w)
     if not is_method and not taken(w, '.') then break end
     check_field(w, pending)
     local field = take(w)
-    pending = path and { path = path, word = field }
-    path = path and path .. '.' .. field.text
+    pending, path = field_of(path, field, field.text)
     if is_method then
       if path then w.defined[path] = true end
       return body(w, true)
@@ -339,8 +391,10 @@ local function assignment_or_call(w)
   for i, node in ipairs(targets) do
     if node.word then
       assign(w, node.word, paths[i] or nil)
-    elseif node.path then
-      w.defined[node.path] = true
+    elseif node.pending then
+      w.defined[node.pending.path .. '.' .. node.pending.name] = true
+    elseif node.computed then
+      w.open[node.computed] = true
     end
   end
 end
@@ -364,14 +418,16 @@ end
 ---@param globals table names that are there, as _G has them
 ---@param missing fun(owner: string, field: string): string|nil what to say of a field of a part of
 ---  ridge ('ridge.nn'); nil where it is there
+---@param module fun(name: string): string|nil, string|nil the path of the part of ridge that such a
+---  module is ('ridge.nn'), nil where it is none; what to say where there is no such module
 ---@return table[] found { line, message }, by line
-function M.check(source, globals, missing)
+function M.check(source, globals, missing, module)
   -- as LuaJIT reads a file: the mark of UTF-8 and a first line of the shell's are no Lua
   source = source:gsub('^\239\187\191', ''):gsub('^#[^\n]*', '')
   local lines = { 1 }
   for at in source:gmatch '\n()' do lines[#lines + 1] = at end
   local w = { words = lexer.words(source), at = 1, scopes = {}, globals = globals,
-    missing = missing, found = {}, defined = {} }
+    missing = missing, module = module, found = {}, defined = {}, open = {} }
   function w.line_of(position)
     local low, high = 1, #lines
     while low < high do
@@ -381,12 +437,18 @@ function M.check(source, globals, missing)
     return low
   end
   block(w)
-  for i, each in ipairs(w.found) do each.i = i end
-  table.sort(w.found, function(a, b)
+  local found = {}
+  for i, each in ipairs(w.found) do
+    -- what the text puts there itself, before or behind the place, is there
+    local put = each.owner and (w.open[each.owner]
+      or each.field and w.defined[each.owner .. '.' .. each.field])
+    if not put then found[#found + 1] = { line = each.line, message = each.message, i = i } end
+  end
+  table.sort(found, function(a, b)
     if a.line ~= b.line then return a.line < b.line end
     return a.i < b.i
   end)
-  return w.found
+  return found
 end
 
 return M

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- What `ridge doctor` says of MPI: by a program in a folder of its own, beside which the library is,
--- is not, or is something else.
+-- What `ridge doctor` says of MPI: by a program in a folder of its own, beside which the library
+-- is, is not, or is something else.
 
 local folders = dofile 'tests/lua/store/folder.lua'
 
@@ -17,8 +17,9 @@ describe('ridge doctor on MPI', function()
 
   -- Its lines, of the program in the folder.
   local function said(setting)
-    return run(("%s '%s/ridge' -e \"print(table.concat(require('ridge.cli.messages').lines(), '|'))\"")
-      :format(setting or 'RIDGE_MPI=', folder)):gsub('\n$', '')
+    local code = "print(table.concat(require('ridge.cli.messages').lines(), '|'))"
+    return run(("%s '%s/ridge' -e \"%s\""):format(setting or 'RIDGE_MPI=', folder, code))
+      :gsub('\n$', '')
   end
 
   local function compile(name, text, flags)
@@ -38,8 +39,8 @@ describe('ridge doctor on MPI', function()
 
   it('says why one does not load, or is none', function()
     compile('liblacking.so', 'int lacking(void) { return 1; }')
-    compile('libridge_mpi.so', 'int lacking(void); int rg_mpi_transport(void) { return lacking(); }',
-      '-L. -llacking')
+    compile('libridge_mpi.so', 'int lacking(void); '
+      .. 'int rg_mpi_transport(void) { return lacking(); }', '-L. -llacking')
     os.remove(folder .. '/liblacking.so')
     assert.equal((library .. ' does not load|liblacking.so: cannot open shared object file: '
       .. "No such file or directory|ridge launch needs it: install Debian's openmpi-bin"), said())
@@ -52,14 +53,15 @@ describe('ridge doctor on MPI', function()
   end)
 
   it('says whose it is, and where the launcher is', function()
-    compile('libridge_mpi.so', 'int rg_mpi_transport(void) { return 1; } int MPI_Get_library_version('
-      .. 'char *t, int *n) { const char *s = "Some MPI v9.8, of somebody";'
+    compile('libridge_mpi.so', 'int rg_mpi_transport(void) { return 1; } '
+      .. 'int MPI_Get_library_version(char *t, int *n) { '
+      .. 'const char *s = "Some MPI v9.8, of somebody";'
       .. ' for (*n = 0; s[*n]; ++*n) t[*n] = s[*n]; return 0; }')
     run(("mkdir '%s/bin' && touch '%s/bin/mpirun'"):format(folder, folder))
     assert.equal(('Some MPI v9.8, by %s|mpirun is %s/bin/mpirun'):format(library, folder),
       said(("RIDGE_MPI= PATH='%s/bin'"):format(folder)))
-    assert.equal(("Some MPI v9.8, by %s|there is no mpirun on the PATH, so no ridge launch: install "
-      .. "Debian's openmpi-bin"):format(library), said 'RIDGE_MPI= PATH=/nowhere')
+    assert.equal(("Some MPI v9.8, by %s|there is no mpirun on the PATH, so no ridge launch: "
+      .. "install Debian's openmpi-bin"):format(library), said 'RIDGE_MPI= PATH=/nowhere')
     compile('libridge_mpi.so', 'int rg_mpi_transport(void) { return 1; }')
     assert.matches('^an MPI that does not say its version, by ', said())
   end)

@@ -11,11 +11,17 @@ local function missing(owner, field)
   if HAS[owner] and not HAS[owner][field] then return owner .. ' has no ' .. field end
 end
 
+local function module(name)
+  if name == 'ridge.nn' then return name end
+  if name ~= 'ridge.inner' then return nil, 'no module ' .. name end
+end
+
 local function check(text, globals)
   assert(loadstring(text))
   local out = {}
   for i, each in ipairs(scopes.check(text, globals or { print = print, require = require,
-      pairs = pairs, error = error }, missing)) do
+      pairs = pairs, error = error, pcall = pcall, package = package, rawset = rawset,
+      setmetatable = setmetatable }, missing, module)) do
     out[i] = each.line .. ' ' .. each.message
   end
   return table.concat(out, '\n')
@@ -78,10 +84,68 @@ describe('names of a text', function()
       ['local nn = ridge.nn\nnn = {}\nprint(nn.Lin)'] = '',
       ['ridge.mine = 1\nprint(ridge.mine)'] = '',
       ['function ridge.nn.Mine() end ridge.nn.Mine()'] = '',
-      ['ridge.nn.Linear.anything()'] = '', ['print(ridge.nn["Lin"])'] = '',
+      ['ridge.nn.Linear.anything()'] = '', ['ridge.nn:Lin(1)'] = '2 ridge.nn has no Lin',
       ['local x = ridge.nn.Linear(1).weight'] = '',
     } do
       assert.equal(said, check(head .. text), text)
+    end
+  end)
+
+  it('of ridge are looked for in brackets, where they are written there', function()
+    local head = "local ridge, name = require 'ridge', 'x'\n"
+    for text, said in pairs {
+      ['print(ridge["sav"])'] = '2 ridge has no sav',
+      ['print(ridge[ [[sav]] ])'] = '2 ridge has no sav',
+      ['print(ridge["\\115av"])'] = '2 ridge has no sav',
+      ["print(ridge.nn['Lin'])"] = '2 ridge.nn has no Lin',
+      ["print(ridge['nn'].Lin)"] = '2 ridge.nn has no Lin',
+      ["local nn = ridge['nn']\nprint(nn['Lin'](1))"] = '3 ridge.nn has no Lin',
+      ["ridge['sav'].x = 1"] = '2 ridge has no sav',
+      ["print(ridge['nn'.. name], ridge['nn']['Lin'])"] = '2 ridge.nn has no Lin',
+      ["print(ridge['a b'])"] = '2 ridge has no a b',
+      -- what is computed
+      ['print(ridge[name], ridge.nn[name .. "Lin"], ridge["sav" .. name])'] = '',
+      ['print(ridge[("sav")], ridge[1], ridge[name].sav, ridge.nn[name and "Lin"].x)'] = '',
+      ['print(ridge["nn"]["Linear"], ridge["save"]())'] = '',
+      ["local t = { ['sav'] = 1 } print(t['sav'], t[ridge].sav, t['ridge']['sav'])"] = '',
+      ["local s = 'ridge[\"sav\"]' print(s, ('x')['sav'])"] = '',
+      -- what the text puts there itself, before or behind
+      ["ridge['mine'] = 1 print(ridge.mine, ridge['mine'])"] = '',
+      ["local function f() return ridge.mine end ridge.mine = f"] = '',
+      ["for k in pairs {} do ridge.nn[k] = k end print(ridge.nn.Lin, ridge.nn['Lin'])"] = '',
+      ["ridge[name], name = 1, 2 print(ridge.sav, ridge.nn.Linear)"] = '',
+      ["ridge.nn[name] = 1 print(ridge.sav)"] = '2 ridge has no sav',
+      ["print(ridge[name].x == ridge.sav)"] = '2 ridge has no sav',
+      ["rawset(ridge, name, 1) print(ridge.sav)"] = '',
+      ["setmetatable(ridge.nn, {}) print(ridge.nn.Lin)"] = '',
+      ["ridge['mine'] = 1 print(ridge.sav)"] = '2 ridge has no sav',
+      ["ridge[name].x = 1 print(ridge.sav)"] = '2 ridge has no sav',
+      ["rawset({}, ridge, 1) print(ridge.sav)"] = '2 ridge has no sav',
+    } do
+      assert.equal(said, check(head .. text), text)
+    end
+  end)
+
+  it('of modules of ridge are looked for where they are required', function()
+    for text, said in pairs {
+      ["require 'ridge.nope'"] = '1 no module ridge.nope',
+      ["local a = require('ridge.nope').x print(a)"] = '1 no module ridge.nope',
+      ['print(require [[ridge.nope]])'] = '1 no module ridge.nope',
+      ["local nn = require 'ridge.nn'\nnn.Lin(1)"] = '2 ridge.nn has no Lin',
+      ["print(require('ridge.nn')['Lin'])"] = '1 ridge.nn has no Lin',
+      ["local i = require 'ridge.inner' i.anything(i['x'])"] = '',
+      ["local ridge = require 'ridge' .. 'x'\nprint(ridge.sav)"] = '',
+      ["local r = require('ridge' .. 'x')\nprint(r.sav)"] = '',
+      ["local r = require('ridge.' .. 'x', 'ridge.nope')\nprint(r.sav)"] = '',
+      ["require 'nope' require 'ridges.nope' require 'ridge_nope'"] = '',
+      ["print(pcall(require, 'ridge.nope'))"] = '', -- asked, not needed
+      ["local function require() end require 'ridge.nope'"] = '',
+      ["local t = {} t.require 'ridge.nope'"] = '',
+      ["require 'ridge.nope' package.path = 'elsewhere'"] = '',
+      ["package.preload['ridge.nope'] = print require 'ridge.nope'"] = '',
+      ["local package = {} package.path = 1 require 'ridge.nope'"] = '1 no module ridge.nope',
+    } do
+      assert.equal(said, check(text), text)
     end
   end)
 
@@ -102,6 +166,15 @@ describe('names of a text', function()
       .. "a.lua:6: nn has no Linaer (did you mean 'Linear'?)\n"
       .. "a.lua:7: data has no cvs (did you mean 'csv'?)\na.lua:7: undeclared variable 'x'\n")
       :gsub('a.lua', path)), text)
+    put("local d = require 'ridge.dtaa'\nlocal data = require 'ridge.data'\n"
+      .. "data.cvs(d, data['cvs'], require 'ridge.mine', require 'ridge.near'.anything)\n"
+      .. "return require 'ridge.host', require 'ridge.nn', require('ridge.data').csv\n")
+    os.execute(("mkdir '%s/ridge' && touch '%s/ridge/mine.lua'"):format(folder, folder))
+    text, status = folders.run('./ridge check ' .. path)
+    assert.equal(1, status)
+    assert.equal(((("a.lua:1: there is no module 'ridge.dtaa' (did you mean 'ridge.data'?)\n"
+      .. "a.lua:3: data has no cvs (did you mean 'csv'?)\n"):rep(1) .. "a.lua:3: data has no cvs "
+      .. "(did you mean 'csv'?)\n"):gsub('a.lua', path)), text)
     put 'local x = = 1'
     text, status = folders.run('./ridge check ' .. path)
     assert.equal(1, status)
