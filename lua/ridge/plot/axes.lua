@@ -420,17 +420,31 @@ function M.spread(wanted, gap, lo, hi)
   return out
 end
 
---- Write names at the right ends of lines, pushed apart where they would touch.
+-- So many of them, from the first to the last as evenly as that goes, and how many are left out.
+local function some_of(labels, most, bottom, color)
+  local out = {}
+  for k = 0, most - 2 do
+    out[k + 1] = labels[1 + floor(k * (#labels - 1) / max(most - 2, 1) + 0.5)]
+  end
+  out[most] = { y = bottom, text = ('and %d more'):format(#labels - most + 1), color = color,
+    alone = true }
+  return out
+end
+
+--- Write names at the right ends of lines, pushed apart where they would touch. Where there is no
+--- room for all of them, some are named.
 ---@param labels table array of {y =, text =, color =} (y in units)
 function Panel:ends(labels)
   local c, t = self.canvas, self.theme
-  local wanted = {}
+  local wanted, gap, lo, hi = {}, t.size.note * 1.22, self.y + 4, self.y + self.h - 2
+  local most = max(1, floor((hi - lo) / gap) + 1)
+  if #labels > most then labels = some_of(labels, most, hi, t.muted) end
   for i, label in ipairs(labels) do wanted[i] = label.y end
-  local places = M.spread(wanted, t.size.note * 1.22, self.y + 4, self.y + self.h - 2)
+  local places = M.spread(wanted, gap, lo, hi)
   local x = self.x + self.w
   for i, label in ipairs(labels) do
     local y = places[i]
-    if abs(y - label.y) > 2 or label.leader then
+    if not label.alone and (abs(y - label.y) > 2 or label.leader) then
       c:polyline({ label.x + 8, x + 2, x + 7 }, { label.y, y, y }, t.rule, 1)
     end
     c:text(x + 10, y, label.text, { size = t.size.note, color = label.color or t.text,

@@ -91,6 +91,8 @@ local function flag_words(text)
   return table.concat(out, '; ')
 end
 
+local function number(v) return type(v) == 'number' and v or nil end
+
 local function word(v)
   if type(v) == 'number' then return v == v and ('%.6g'):format(v) or 'nan' end
   return v ~= nil and cut(tostring(v), NAME) or nil
@@ -137,8 +139,11 @@ local function points(st, sweep, source, said, most)
     end
     for _, name in ipairs(params) do add(word(row[name])) end
     for _, name in ipairs(phases) do
-      local lo, hi = row[name .. '_lo'], row[name .. '_hi']
-      add(row[name] and unit.format('ns', row[name]))
+      -- where a parameter has the name of a phase, in a file of somebody else's, it is what stands
+      -- there
+      local value, lo, hi = number(row[name]), number(row[name .. '_lo']),
+        number(row[name .. '_hi'])
+      add(value and unit.format('ns', value))
       add(lo and hi and ('%s to %s'):format(unit.format('ns', lo), unit.format('ns', hi)))
     end
     for _, name in ipairs(metrics) do add(word(row[name])) end

@@ -61,6 +61,36 @@ local function edge_name(rec, panel, text, y)
 end
 
 describe('slices', function()
+  it('of more lines than there is room for names names some, and says how many more', function()
+    local list = {}
+    for batch = 1, 60 do
+      for k = 0, 3 do list[#list + 1] = { 64 * 2 ^ k, batch, 1000 * 2 ^ k + batch } end
+    end
+    local rec = recorder.of(plot.draw('slices', rows({ 'width', 'batch', 'fwd' }, list),
+      { x = 'width', y = 'fwd', by = 'batch' }))
+    local panel = rec.panels[1]
+    local names, ys, more = {}, {}, nil
+    for _, s in ipairs(rec:all('text', function(s) return s.x > panel.x + panel.w + 1 end)) do
+      assert.is_true(s.y > panel.y and s.y < panel.y + panel.h, s.text)
+      local batch, left = s.text:match '^(%d+)  ∝', s.text:match '^and (%d+) more$'
+      if batch then names[#names + 1] = { n = tonumber(batch) } end
+      more = more or tonumber(left)
+      ys[#ys + 1] = s.y
+    end
+    assert.equal(60, #names + more)
+    assert.is_true(#names > 10)
+    table.sort(names, function(a, b) return a.n < b.n end)
+    assert.equal(1, names[1].n)
+    assert.equal(60, names[#names].n)
+    local step = 59 / (#names - 1)
+    for i, name in ipairs(names) do
+      assert.is_true(math.abs(name.n - 1 - (i - 1) * step) <= 0.51)
+    end
+    table.sort(ys)
+    assert.near(panel.y + panel.h - 2, ys[#ys], 0.05)
+    for i = 2, #ys do assert.is_true(ys[i] - ys[i - 1] >= rec.theme.size.note, 'names touch') end
+  end)
+
   local LIST = { { 64, 8, 8000 }, { 512, 1, 80000, 'D' }, { 128, 1, 5000 }, { 64, 1, 1000 },
     { 256, 8, 128000 }, { 256, 1, 20000 }, { 512, 8, 512000 }, { 128, 8, 32000 } }
 

@@ -218,6 +218,17 @@ describe('the page of a sweep', function()
     assert.equal(table.concat(wanted, ' '), table.concat(trials, ' '))
   end)
 
+  it('shows a file in which a parameter has the name of a phase', function()
+    points.make(path, 3) -- ridge.sweep refuses such names; a file may have any
+    local text
+    store.with(path, 'write', function(st)
+      st.db:exec("UPDATE timing SET phase = 'kind'", 'the same name')
+    end)
+    store.with(path, 'read', function(st) text = report.page(st, 'points') end)
+    check(text)
+    assert.equal(2, select(2, text:gsub('<th [^>]*>kind</th>', '')))
+  end)
+
   it('calls no roof a limit that is passed', function()
     points.make(path, 3)
     local text
