@@ -112,8 +112,8 @@ end
 -- Whole numbers ------------------------------------------------------------------------------
 
 local EXACT = 2 ^ 53
-local RANGE = { u8 = { 0, 255 }, i8 = { -128, 127 }, i32 = { -2 ^ 31, 2 ^ 31 - 1 },
-  i64 = { -EXACT, EXACT } }
+local RANGE = { bool = { 0, 1 }, u8 = { 0, 255 }, i8 = { -128, 127 },
+  i32 = { -2 ^ 31, 2 ^ 31 - 1 }, i64 = { -EXACT, EXACT } }
 local LARGEST = { [''] = '9223372036854775807', ['-'] = '9223372036854775808' }
 
 -- Digits as i64; nil: they are none, or too many.
@@ -173,6 +173,15 @@ local function number_of(field, opts, path, line, column)
     'EFORMAT')
 end
 
+local function say_nul(path, line, fields, what)
+  for i, field in ipairs(fields) do
+    if field:find('%z') then
+      blame.raise(('%s: %s line %d, column %d: a byte 0, which no text has: is it UTF-16?')
+        :format(what, path, line, i), 'EFORMAT')
+    end
+  end
+end
+
 --- The numbers of one line.
 ---@param line string
 ---@param path string for errors, with the line's number
@@ -185,6 +194,7 @@ function M.row(line, path, number, separator, what)
   if not fields then
     blame.raise(('%s: %s line %d has %s'):format(what, path, number, wrong), 'EFORMAT')
   end
+  if line:find '%z' then say_nul(path, number, fields, what) end
   for i, field in ipairs(fields) do
     fields[i] = tonumber(field) or blame.raise(('%s: %s line %d, column %d: %s is no number')
       :format(what, path, number, i, blame.show(field)), 'EFORMAT')
@@ -229,13 +239,10 @@ local function fitting(dtype)
   end
 end
 
-local function say_nul(path, line, fields)
-  for i, field in ipairs(fields) do
-    if field:find('%z') then
-      blame.raise(('data.csv: %s line %d, column %d: a byte 0, which no text has: is it UTF-16?')
-        :format(path, line, i), 'EFORMAT')
-    end
-  end
+-- Without quotes a carriage return is no part of a field: lines that end in it alone, or twice.
+local function say_return(path, number)
+  blame.raise(('data.csv: %s line %d has a carriage return in it: lines end in \\n or \\r\\n')
+    :format(path, number), 'EFORMAT')
 end
 
 -- What the lines of an open file hold.
@@ -253,7 +260,8 @@ local function parse(f, path, opts)
       if not fields then
         blame.raise(('data.csv: %s line %d has %s'):format(path, number, wrong), 'EFORMAT')
       end
-      if line:find '%z' then say_nul(path, number, fields) end
+      if line:find '%z' then say_nul(path, number, fields, 'data.csv') end
+      if line:find('\r', 1, true) and not line:find('"', 1, true) then say_return(path, number) end
       n_columns = n_columns or #fields
       if #fields ~= n_columns then
         blame.raise(('data.csv: %s line %d has %s, the first has %d'):format(path, number,
@@ -299,6 +307,16 @@ local function names_columns(opts)
   return false
 end
 
+-- What is named by the keys of a table, or stands behind a hole, would be left out.
+local function check_lists(opts)
+  for _, name in ipairs { 'columns', 'categories', 'missing' } do
+    if type(opts[name]) == 'table' then
+      options.list(opts[name], 'data.csv', name == 'missing' and 'texts' or 'columns')
+    end
+  end
+  if opts.columns and #opts.columns == 0 then blame.raise('data.csv: columns lists none') end
+end
+
 local function check_like(opts)
   local like = opts.like
   if not like then return end
@@ -337,6 +355,7 @@ function M.read(path, opts)
     blame.raise('data.csv: the separator is one sign, no digit, quote or end of a line')
   end
   if opts.dtype then dtypes.code(opts.dtype, 'data.csv') end
+  check_lists(opts)
   check_like(opts)
   if type(opts.missing) == 'number' and opts.fill ~= nil then
     blame.raise('data.csv: missing is a number, and fill says another: missing lists the texts '

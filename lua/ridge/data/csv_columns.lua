@@ -5,7 +5,9 @@
 
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
-local class = require('ridge.class').class
+local colour = require 'ridge.show.colour'
+local class_of = require 'ridge.class'
+local class = class_of.class
 local make = require('ridge.tensor.make').here
 local near = require 'ridge.near'
 local pieces = require 'ridge.tensor.pieces'
@@ -71,11 +73,18 @@ function M.is_preparation(like)
       and is_list(like.filled, {})) then return false end
   for name, texts in pairs(like.categories) do
     if type(name) ~= 'string' or not is_list(texts, { string = true }) then return false end
+    local seen = {}
+    for _, text in ipairs(texts) do
+      if seen[text] then return false end -- which of the codes would it be?
+      seen[text] = true
+    end
   end
   for name, each in pairs(like.filled) do
     if type(name) ~= 'string' or type(each) ~= 'table' or type(each.value) ~= 'number' then
       return false
     end
+    local texts = like.categories[name]
+    if texts and texts[each.value + 1] == nil then return false end -- a code that no text has
   end
   return true
 end
@@ -86,6 +95,7 @@ end
 ---@return table self
 function Prepared:load_state(state)
   local own = self:state()
+  if class_of.is_a(state, Prepared) then state = state:state() end
   for _, part in ipairs { 'names', 'categories', 'filled', 'missing' } do
     if type(state) ~= 'table' or not is_same(state[part], own[part]) then
       blame.raise(('data.csv: the data was prepared with other %s than what the state is of; '
@@ -95,22 +105,26 @@ function Prepared:load_state(state)
   return self
 end
 
-local function sorted_keys(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+-- What is said of columns, in their order.
+local function keys_in_order(self, t)
+  local keys, seen = {}, {}
+  for _, name in ipairs(self.names) do
+    local key = tostring(name)
+    if t[key] ~= nil and not seen[key] then keys[#keys + 1] = key end
+    seen[key] = true
+  end
   return keys
 end
 
 local function lines_of(self)
   local lines = {}
-  for _, name in ipairs(sorted_keys(self.categories)) do
+  for _, name in ipairs(keys_in_order(self, self.categories)) do
     local list, some = self.categories[name], {}
     for i = 1, math.min(6, #list) do some[i] = plain.line(list[i]) end
     lines[#lines + 1] = ('%s: %s (%s%s)'):format(plain.line(name), #list == 1 and '1 category'
       or #list .. ' categories', table.concat(some, ', '), #list > 6 and ', ...' or '')
   end
-  for _, name in ipairs(sorted_keys(self.filled)) do
+  for _, name in ipairs(keys_in_order(self, self.filled)) do
     local each = self.filled[name]
     local list = self.categories[name]
     local text = list and list[each.value + 1]
@@ -121,15 +135,22 @@ local function lines_of(self)
   return lines
 end
 
-local shown = value.class('data.Prepared', {
-  line = function(self)
-    local lines = lines_of(self)
-    return #lines > 0 and table.concat(lines, '; ') or plain.count(#self.names, 'column')
-  end,
-  box = function(self)
-    local lines = lines_of(self)
-    return #lines > 0 and table.concat(lines, '\n') or plain.count(#self.names, 'column')
-  end })
+local LONGEST = 100 -- columns of a line in a list
+
+local function line(self)
+  local lines, n = lines_of(self), plain.count(#self.names, 'column')
+  if #lines == 0 then return n end
+  local text = table.concat(lines, '; ', 1, math.min(#lines, 4))
+  if #lines <= 4 and colour.width(text) <= LONGEST then return text end
+  local coded, filled = #keys_in_order(self, self.categories), #keys_in_order(self, self.filled)
+  return n .. (coded > 0 and (', %d of categories'):format(coded) or '')
+    .. (filled > 0 and (', %d that are filled'):format(filled) or '')
+end
+
+local shown = value.class('data.Prepared', { line = line, box = function(self)
+  local lines = lines_of(self)
+  return #lines > 0 and table.concat(lines, '\n') or plain.count(#self.names, 'column')
+end })
 Prepared.__line, Prepared.__box, Prepared.__tostring = shown.__line, shown.__box, shown.__tostring
 
 -- -- The plan -------------------------------------------------------------------------------------
@@ -221,7 +242,9 @@ function M.plan(opts, names, n, path)
   local keys, taken = keys_of(names, n), {} -- a column may be taken twice
   for i, which in ipairs(wanted) do
     local at = place_of(which, names, n, path)
-    local column = { at = at, name = names and names[at] or at, key = keys[at], missed = {} }
+    -- what a preparation calls a column: the file before may have had no names, or others twice
+    local column = { at = at, name = names and names[at] or at, key = like and which or keys[at],
+      missed = {} }
     taken[at] = true
     if fill then column.fill = check_fill(fill[at]) else column.fill = check_fill(opts.fill) end
     if like then
@@ -376,6 +399,10 @@ local function filling(numbers, plan, k, rows, path)
   end
   local mean = 0
   for i, v in ipairs(list) do mean = mean + (v - mean) / i end -- sums of large numbers overflow
+  if mean - mean ~= 0 then
+    blame.raise(("data.csv: %s has inf in column %s, which has no mean then: fill = 'median' or a "
+      .. 'number'):format(path, column.name), 'EFORMAT')
+  end
   return mean
 end
 

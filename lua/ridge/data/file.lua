@@ -33,7 +33,7 @@ local M = {}
 
 local lib
 local code = ffi.new 'int[1]'
-local TRUNCATED = -5 -- Z_BUF_ERROR: the end came too early, which the reader sees by itself
+local TRUNCATED = -5 -- Z_BUF_ERROR: the end came too early
 
 local function zlib()
   lib = lib or library.open('libz.so.1', 'z')
@@ -91,12 +91,21 @@ function File:read(buffer, n)
         blame.raise(('%s: %s is damaged: %s'):format(self.what, self.path, text), 'EFORMAT',
           self.what)
       end
+      self.truncated = code[0] == TRUNCATED
     end
     if got <= 0 then break end
     done = done + got
   end
   self.at = self.at + done
   return done
+end
+
+-- Who reads to the end, whatever there is, does not see that a packed file was cut.
+local function check_end(self)
+  if self.truncated then
+    blame.raise(('%s: %s is cut off: the end of what gzip packed is missing'):format(self.what,
+      self.path), 'EFORMAT', self.what)
+  end
 end
 
 --- The sum (CRC-32) of what came before and n more bytes.
@@ -152,7 +161,10 @@ function File:parts(most)
     local read = self:read(part, n)
     got = got + read
     parts[#parts + 1] = { part, read }
-    if read < n then break end
+    if read < n then
+      check_end(self)
+      break
+    end
   end
   return parts, got
 end
@@ -212,11 +224,16 @@ function File:tensor(sizes, dtype, bytes, turn)
     blame.raise(('%s: %s goes on behind its %.0f elements'):format(what, self.path,
       x.count), 'EFORMAT', what)
   end
+  check_end(self)
   return x
 end
 
 -- The next megabyte, '' at the end.
-local function chunk_of(self, buffer) return ffi.string(buffer, self:read(buffer, CHUNK)) end
+local function chunk_of(self, buffer)
+  local n = self:read(buffer, CHUNK)
+  if n == 0 then check_end(self) end
+  return ffi.string(buffer, n)
+end
 
 --- The lines that come next, without what ends them. One of more than 256 MB is an error.
 ---@return fun(): string|nil

@@ -309,9 +309,12 @@ function Loader:load_state(state)
     blame.raise(('data.Loader:load_state: a state is expected, got %s'):format(blame.show(state)),
       'EARG')
   end
-  if state.prepared and self.prepared then
+  if state.prepared ~= nil and self.prepared then
     self.prepared:load_state(state.prepared)
-  elseif state.prepared then
+  elseif state.prepared ~= nil then
+    if not columns.is_preparation(state.prepared) then
+      blame.raise('data.Loader:load_state: prepared is no preparation of ridge.data.csv', 'EARG')
+    end
     self.prepared = columns.Prepared(state.prepared)
   end
   if self.generator and state.seed then self.generator:load_state(state) end

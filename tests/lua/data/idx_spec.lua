@@ -57,6 +57,8 @@ describe('an IDX file', function()
     assert.is_true(ridge.data.idx(path .. '.gz'):equal(read()))
     folders.run(('head -c 60 %s.gz > %s'):format(path, path))
     assert.matches('is cut off', message(read))
+    folders.run(('head -c -1 %s.gz > %s'):format(path, path)) -- all elements, and not their sum
+    assert.matches('is cut off', message(read))
     folders.run(('head -c -8 %s.gz > %s; printf 12345678 >> %s'):format(path, path, path))
     assert.matches('is damaged: ', message(read))
   end)

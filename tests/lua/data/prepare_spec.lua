@@ -219,6 +219,77 @@ describe('columns of a CSV file', function()
     assert.has_error(function() loader({ x }, {}) end)
   end)
 
+  it('are what the preparation calls them, whatever the other file has for names', function()
+    local _, _, numbered = csv('1,x\n,y\n', { header = false, fill = 'mean', categories = { 2 },
+      missing = { '' } })
+    assert.equal('f32: 1 1', said(csv('a,b\n,y\n', { like = numbered, header = true })))
+    local _, _, twice = csv('a,a\n7,1\n,2\n', { fill = 'mode' })
+    local x, _, again = csv('p,q\n,3\n', { like = twice, header = true })
+    assert.equal('f32: 7 3', said(x))
+    assert.same(twice:state(), again:state())
+  end)
+
+  it('refuse codes that no text has, and texts that have two', function()
+    local function like(texts, code)
+      return { names = { 'a' }, categories = { a = texts }, filled = { a = { value = code } },
+        missing = { '' } }
+    end
+    for _, odd in ipairs { like({ 'x', 'y' }, 2), like({ 'x', 'y' }, -1), like({ 'x', 'y' }, 0.5),
+      like({ 'x', 'y' }, 0 / 0), like({ 'x', 'x' }, 0), like({}, 0) } do
+      assert.matches('^data.csv: like is what', refused('a\nx\n', { like = odd }))
+      local ok, err = pcall(function()
+        return ridge.data.Loader({ ridge.zeros(2, 1) }, { batch = 1 }):load_state { prepared = odd }
+      end)
+      assert.is_false(ok)
+      assert.matches('prepared is no preparation of ridge.data.csv', tostring(err))
+    end
+    assert.equal('f32: 0; 1', said(csv('a\nx\n""\n', { like = like({ 'x', 'y' }, 1) })))
+    for _, odd in ipairs { 5, 'x', true, false } do
+      assert.has_error(function()
+        ridge.data.Loader({ ridge.zeros(2, 1) }, { batch = 1 }):load_state { prepared = odd }
+      end)
+    end
+  end)
+
+  it('take as their state the preparation itself', function()
+    local _, _, prepared = csv('a,c\n1,u\n,v\n', { fill = 'mean', categories = { 'c' } })
+    assert.equal(prepared, prepared:load_state(prepared))
+    local _, _, other = csv('a,c\n2,u\n,v\n', { fill = 'mean', categories = { 'c' } })
+    assert.has_error(function() prepared:load_state(other) end)
+  end)
+
+  it('are listed, and none is left out without a word', function()
+    for name, of in pairs { columns = 'columns', categories = 'columns', missing = 'texts' } do
+      assert.matches(("a list of %s is expected, and 'a' is no place in it"):format(of),
+        refused('a,b\n1,2\n', { [name] = { a = true } }))
+      assert.matches(('a list of %s is expected'):format(of), refused('a,b\n1,2\n',
+        { [name] = { [2] = 'a' } }))
+    end
+    assert.matches('columns lists none', refused('a,b\n1,2\n', { columns = {} }))
+  end)
+
+  it('have no mean where they have no end', function()
+    for _, text in ipairs { 'a\ninf\n""\n', 'a\n-inf\ninf\n""\n' } do
+      assert.matches('FILE has inf in column a, which has no mean then', refused(text,
+        { fill = 'mean' }))
+      assert.matches('^f32: ', said(csv(text, { fill = 'mode' })))
+    end
+  end)
+
+  it('are told in their order, and in a list in few words', function()
+    local names, row = {}, {}
+    for i = 1, 12 do names[i], row[i] = 'c' .. i, i end
+    local _, _, prepared = csv(table.concat(names, ',') .. '\n' .. table.concat(row, ',') .. '\n',
+      { fill = 'mean' })
+    assert.matches('^c1: 0 rows filled with 1\nc2: 0 rows filled with 2\nc3: .*\n'
+      .. 'c11: 0 rows filled with 11\nc12: 0 rows filled with 12$', tostring(prepared))
+    assert.equal('12 columns, 12 that are filled', prepared:__line())
+    _, _, prepared = csv(('k'):rep(200) .. ',n\na,1\n', { categories = { 1 }, header = true })
+    assert.equal('2 columns, 1 of categories', prepared:__line())
+    _, _, prepared = csv('k,n\na,1\n', { categories = { 'k' } })
+    assert.equal('k: 1 category (a)', prepared:__line())
+  end)
+
   it('say line and column of what is no table of numbers', function()
     assert.matches('FILE line 3 has 1 field, the first has 2', refused '1,2\n3,4\n5\n')
     assert.matches('FILE line 2, column 2: a byte 0', refused '1,2\n3,\0004\n')

@@ -32,7 +32,7 @@ end
 
 describe('a CSV file', function()
   it('holds what a type holds, and one more is an error', function()
-    for _, case in ipairs { { 'u8', '0', '255', '-1', '256' },
+    for _, case in ipairs { { 'u8', '0', '255', '-1', '256' }, { 'bool', '0', '1', '2', 'nan' },
         { 'i8', '-128', '127', '-129', '128' },
         { 'i32', '-2147483648', '2147483647', '-2147483649', '2147483648' },
         { 'u8', '7', '7.0', '7.5', 'nan' }, { 'i64', '-5', '9007199254740992', '0.5', 'inf' } } do
@@ -79,6 +79,49 @@ assert.equal(1e39, csv('1e39', { dtype = 'f64' }):item())
       assert.equal(case[2], x and said(x) or names, case[1])
       assert.equal(case[3], names and table.concat(names, ' '))
     end
+  end)
+
+  it('has no empty field where nothing of its type is nan', function()
+    for _, dtype in ipairs { 'bool', 'u8', 'i8', 'i32', 'i64' } do
+      local x, message = csv('1,\n', { dtype = dtype })
+      assert.is_nil(x)
+      assert.matches('line 1, column 2: an empty field is nan, which ' .. dtype .. ' has not',
+        message)
+      assert.equal(dtype .. ': 1 0', said(csv('1,\n', { dtype = dtype, missing = 0 })))
+    end
+  end)
+
+  it('whose lines end in a carriage return alone, or in two, is told', function()
+    for _, text in ipairs { 'a,b\r1,2\r3,4\r', 'a,b\r\r\n1,2\r\r\n', '1,2\r3,4\n' } do
+      local x, message = csv(text)
+      assert.is_nil(x)
+      assert.matches('line 1 has a carriage return in it: lines end in \\n or \\r\\n', message)
+    end
+    assert.equal('f32: 1 2; 3 4', said(csv('1,2\r\n3,4\r\n')))
+    assert.equal('f32: 1', said(csv('"a\rb"\n1\n', { header = true })))
+  end)
+
+  it('or a text that was packed and cut is refused, also behind a whole line', function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, 'wb'))
+    for i = 1, 50000 do file:write(i % 7, ',', i % 11, '\n') end
+    file:close()
+    local size = io.popen(('gzip -nf %s && stat -c %%s %s.gz'):format(path, path)):read '*n'
+    local function read(n)
+      os.execute(('head -c %d %s.gz > %s'):format(n, path, path))
+      local seen = {}
+      for i, reader in ipairs { data.csv, data.text } do
+        local ok, found = pcall(reader, path)
+        seen[i] = ok and 'read' or found.message:match 'is cut off' or found.message
+      end
+      return seen
+    end
+    for _, n in ipairs { size - 1, size - 4, size - 8, math.floor(size / 2), 20 } do
+      assert.same({ 'is cut off', 'is cut off' }, read(n), n)
+    end
+    assert.same({ 'read', 'read' }, read(size))
+    os.remove(path)
+    os.remove(path .. '.gz')
   end)
 
   it('that is none is told with line and column', function()
