@@ -17,11 +17,14 @@ local OTHER = {
   ['PK\5\6'] = 'a zip archive with nothing in it',
   ['SQLite'] = "a database: ridge.query and ridge.sql with db = its path ask it",
   ['\137PNG'] = 'a picture (PNG)', ['\137HDF'] = 'an HDF5 file', ['GGUF'] = 'a GGUF file',
-  ['\127ELF'] = 'a program',
+  ['\127ELF'] = 'a program', BZh = 'packed by bzip2: unpack it', PAR1 = 'a Parquet file',
+  ['\253' .. '7zXZ\0'] = 'packed by xz: unpack it', ['(\181/\253'] = 'packed by zstd: unpack it',
+  ['7z\188\175'] = 'a 7-Zip archive',
 }
-for version = 2, 5 do
-  OTHER['\128' .. string.char(version)] = "a pickle of Python's, which can run anything: " .. TORCH
-end
+local PICKLE = "a pickle of Python's, which can run anything: " .. TORCH
+for version = 2, 5 do OTHER['\128' .. string.char(version)] = PICKLE end
+-- The first protocols have no mark: what begins a dictionary, a list or an object of a class.
+local OLD_PICKLES = { '^%([dl]p%d+\n', '^c[%a_][%w_.]*\n[%a_][%w_.]*\n', '^[%]}]q.' }
 
 local function is_idx(first)
   return first:sub(1, 2) == '\0\0' and #first >= 4 and first:byte(3) >= 8 and first:byte(3) <= 14
@@ -59,13 +62,15 @@ end
 ---@param first string its first bytes
 ---@return string|nil
 function M.other(first)
-  first = first:sub(1, 8)
   for start, text in pairs(OTHER) do
     if first:sub(1, #start) == start then return text end
   end
+  for _, pattern in ipairs(OLD_PICKLES) do
+    if first:find(pattern) then return PICKLE end
+  end
   -- UTF-8, of which the last letter may be cut
   local ascii = first:gsub('[\194-\244][\128-\191]+', ''):gsub('[\194-\244]$', '')
-  if not ascii:find '[%z\1-\8\14-\31\127-\255]' then
+  if first ~= '' and not ascii:find '[%z\1-\8\14-\31\127-\255]' then
     return 'text: ridge.data.csv reads numbers, ridge.data.text characters'
   end
 end

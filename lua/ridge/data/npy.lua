@@ -29,6 +29,9 @@ function M.header(f)
   local start = ffi.new 'uint8_t[12]'
   if f:read(start, 10) < 10 then wrong(f, 'is cut off in its header') end
   if ffi.string(start, 6) ~= '\147NUMPY' then wrong(f, 'is no .npy file') end
+  if start[6] < 1 or start[6] > 3 then
+    wrong(f, 'is of version %d of .npy; 1 to 3 are known', start[6])
+  end
   local length = start[8] + 256 * start[9]
   if start[6] >= 2 then
     if f:read(start + 10, 2) < 2 then wrong(f, 'is cut off in its header') end
@@ -43,7 +46,7 @@ function M.header(f)
   local fortran = text:match "'fortran_order'%s*:%s*(%a+)"
   local sizes = text:match "'shape'%s*:%s*%(([%d%s,]*)%)"
   local kind = name and TYPE[name]
-  if not (fortran and sizes and name) then
+  if not (sizes and name) or fortran ~= 'True' and fortran ~= 'False' then
     wrong(f, 'has a header that says: %s', text:sub(1, 80))
   end
   if kind and order == '>' and kind[2] > 1 then

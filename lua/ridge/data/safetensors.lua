@@ -28,7 +28,8 @@ local function refuse(what, path, status, other)
   if call.code(status) ~= 'EFORMAT' then call.fail(status, what) end
   local text = ffi.string(C.rg_error_message())
   local none = 'is no safetensors file'
-  if other and (text:sub(1, #none) == none or text:find 'of its header are there$') then
+  if other and (text:sub(1, #none) == none or text:find 'of its header are there$'
+      or text:find 'it has no header$') then
     text = none .. ', but ' .. other
   end
   wrong(what, path, '%s', text)

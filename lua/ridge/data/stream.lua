@@ -30,8 +30,24 @@ local SPEC = {
 }
 local LONGEST = 2 ^ 20 -- bytes of a line
 local PAUSE = 0.02 -- seconds between two looks at a file
+local KEPT = 64 -- bytes of what was read last
 
 -- -- Files that grow ------------------------------------------------------------------------------
+
+-- What comes next, nil at the end. A file that was truncated, and is written anew, would go on in
+-- the middle of a line, which may be other numbers: what was read last has to be there still.
+local function more_of(self)
+  local file, kept = self.file, self.kept
+  if not file:seek('set', self.at - #kept) or #kept > 0 and file:read(#kept) ~= kept then
+    blame.raise(('data.stream: %s was truncated or written anew: line %d is no longer where it was '
+      .. 'read'):format(self.path, self.line), 'EIO')
+  end
+  local more = file:read(2 ^ 16)
+  if more then
+    self.at, self.kept = self.at + #more, (kept .. more):sub(-KEPT)
+  end
+  return more
+end
 
 -- The next whole line, nil at the end; what has no end yet is one only where nobody waits for it.
 local function line_of(self)
@@ -50,7 +66,7 @@ local function line_of(self)
         self.line + 1), 'EFORMAT')
     end
     call.look 'data.stream'
-    local more = self.file:read(2 ^ 16)
+    local more = more_of(self)
     if more then
       self.text, waited = self.text .. more, 0
     elseif waited >= self.wait then
@@ -64,7 +80,6 @@ local function line_of(self)
     else
       ffi.C.rg_data_poll(nil, 0, PAUSE * 1000)
       waited = waited + PAUSE
-      self.file:seek('cur', 0) -- or the end that was met once stays
     end
   end
 end
@@ -73,7 +88,8 @@ end
 local function rows_of(path, opts)
   local file, why = io.open(path, 'rb')
   if not file then blame.raise('data.stream: ' .. why, 'EIO') end
-  local self = { path = path, file = file, text = '', from = 1, line = 0, wait = opts.wait }
+  local self = { path = path, file = file, text = '', from = 1, line = 0, wait = opts.wait,
+    at = 0, kept = '' }
   local size = file:seek 'end'
   if not (size == 0 or size and file:seek 'set' and file:read(0)) then -- a folder opens
     file:close()
@@ -134,8 +150,8 @@ local function row_of(self)
   self.values = self.values or row.n
   self.taken = self.taken + 1
   if row.n ~= self.values then
-    blame.raise(('data.stream: row %d has %d values, and the first has %d'):format(self.taken,
-      row.n, self.values), 'ESHAPE')
+    blame.raise(('data.stream: row %d has %s, and the first has %d'):format(self.taken,
+      plain.count(row.n, 'value'), self.values), 'ESHAPE')
   end
   for i = 1, row.n do
     local v = row[i]
@@ -226,7 +242,7 @@ function Stream:state() return { taken = self.taken } end
 ---@return table self
 function Stream:load_state(state)
   local taken = type(state) == 'table' and state.taken
-  if type(taken) ~= 'number' or taken < self.taken then
+  if type(taken) ~= 'number' or taken % 1 ~= 0 or taken < self.taken then
     blame.raise(('data.stream:load_state: %d rows were taken, and the state says %s'):format(
       self.taken, blame.show(taken)), 'EARG')
   end
@@ -241,8 +257,8 @@ function Stream:load_state(state)
 end
 
 function Stream:__tostring()
-  return ('data.stream(batches of %d, %d rows taken%s)'):format(self.batch, self.taken,
-    self.next and '' or ', at its end')
+  return ('data.stream(batches of %d, %s taken%s)'):format(self.batch,
+    plain.count(self.taken, 'row'), self.next and '' or ', at its end')
 end
 
 return { stream = Stream }

@@ -223,9 +223,45 @@ describe('a file known by its content', function()
           .. '.save_file', message(f, path))
       end
     end
-    put '\128\2}q\0(X\1\0\0\0a'
-    assert.matches('a pickle of Python.s, which can run anything: in Python, safetensors.torch',
-      message(ridge.load, path))
+    -- the protocols 0, 1 and 2 of {'a': 1}, of a list, of an object
+    for _, text in ipairs { '\128\2}q\0(X\1\0\0\0a', '(dp0\nVa\np1\nI1\ns.',
+      '}q\0(X\1\0\0\0a', '(lp0\nI1\naI2\na.', 'ccopy_reg\n_reconstructor\np0\n(c__main__\nNet\n' } do
+      put(text)
+      for _, f in ipairs { ridge.load, ridge.peek } do
+        assert.matches('a pickle of Python.s, which can run anything: in Python, safetensors.torch',
+          message(f, path))
+      end
+    end
+  end)
+
+  it('that is none says what it is, by more than its first bytes', function()
+    for text, said in pairs { ['BZh91AY&SY\1\2'] = 'packed by bzip2', ['\2537zXZ\0\0\4'] =
+        'packed by xz', ['(\181/\253\4\0\1\2'] = 'packed by zstd', ['7z\188\175\39\28\0\4'] =
+        'a 7%-Zip archive', ['PAR1\21\4\21\2'] = 'a Parquet file', ['1,2\n'] = 'text: ridge.data',
+        ['x'] = 'text: ridge.data', ['1,2\n3,4\n' .. ('a,b\n'):rep(300)] = 'text: ridge.data' } do
+      for _, f in ipairs { ridge.load, ridge.peek } do
+        put(text)
+        assert.matches('is no safetensors file, but ' .. said, message(f, path))
+      end
+    end
+    put(('letters '):rep(9) .. '\0\1\2')
+    assert.matches('is no safetensors file$', message(ridge.load, path))
+    put ''
+    assert.matches('is cut off: it has no header$', message(ridge.load, path))
+  end)
+
+  it('of NumPy is of a known version and order', function()
+    local bytes = npy(ridge.ones(2, 3))
+    for version = 0, 9 do
+      put(bytes:sub(1, 6) .. string.char(version) .. bytes:sub(8))
+      if version ~= 1 then assert.matches(version > 1 and version < 4 and 'has a header of'
+        or ('is of version %d of .npy; 1 to 3 are known'):format(version), message(ridge.load, path))
+      end
+    end
+    for _, order in ipairs { 'Tru', 'true', 'FalseX', 'None' } do
+      put((bytes:gsub("'fortran_order': False,", ("'fortran_order': %s,"):format(order))))
+      assert.matches('has a header that says: ', message(ridge.load, path))
+    end
   end)
 
   it('is safetensors whatever its length looks like', function()

@@ -89,6 +89,14 @@ describe('a stream of rows', function()
       ridge.data.stream((counter(2, one))):load_state { taken = 4 }
     end))
     assert.matches('the state says nil', message(function() stream:load_state {} end))
+    for _, odd in ipairs { 0 / 0, 1 / 0, 4.5, -1 } do -- from a file that may be damaged
+      assert.matches('4 rows were taken, and the state says', message(function()
+        stream:load_state { taken = odd }
+      end))
+    end
+    local one_row = ridge.data.stream((counter(1, one)))
+    all(one_row)
+    assert.equal('data.stream(batches of 32, 1 row taken, at its end)', tostring(one_row))
   end)
 
   it('trains a net', function()
@@ -100,7 +108,7 @@ describe('a stream of rows', function()
   end)
 
   it('says which row is odd', function()
-    assert.matches('row 2 has 1 values, and the first has 2', message(all, ridge.data.stream((
+    assert.matches('row 2 has 1 value, and the first has 2', message(all, ridge.data.stream((
       counter(3, function(i) if i == 2 then return 1 end return 1, 2 end)))))
     assert.matches("value 1 of row 1 is 'x'; a number, a list or a tensor", message(all,
       ridge.data.stream((counter(3, function() return 'x' end)))))
@@ -179,7 +187,36 @@ describe('a file that grows', function()
     assert.same({ { 1e6 } }, all(ridge.data.stream(path, { batch = 1, batches = 1, wait = 0.6 })))
   end)
 
+  it('is refused where it was truncated or written anew', function()
+    -- of as many bytes, more or fewer: what goes on in the middle of a line would be other numbers
+    local seven = '7,8\n'
+    for _, anew in ipairs { '5,6\n', '', seven:rep(4), seven:rep(3) .. '1234,5678\n9,9\n' } do
+      for _, wait in ipairs { 0, 0.1 } do
+        put(('1,2\n'):rep(4))
+        local each = ridge.data.stream(path, { batch = 2, wait = wait }):each()
+        assert.same({ { { 1, 2 }, { 1, 2 } }, { { 1, 2 }, { 1, 2 } } }, { each():tolist(),
+          each():tolist() })
+        put(anew)
+        assert.matches('rows.csv was truncated or written anew: line 4 is no longer where',
+          message(each))
+      end
+    end
+    -- more of the same is no other file, however long it is
+    put(('1,2\n'):rep(50))
+    local each = ridge.data.stream(path, { batch = 50, wait = 0.1 }):each()
+    each()
+    put(('1,2\n'):rep(150))
+    assert.same({ 50, 2 }, each():size())
+    put(('1,2\n'):rep(50), 'ab')
+    each()
+    assert.same({ 50, 2 }, each():size())
+    assert.is_nil(each())
+  end)
+
   it('says line and column of what is no number', function()
+    put '1,2\n3,\0004\n'
+    assert.matches('line 2, column 2: a byte 0, which no text has: is it UTF%-16%?', message(all,
+      ridge.data.stream(path)))
     put '1,2\n3,x\n'
     assert.matches("data.stream: .*rows.csv line 2, column 2: 'x' is no number", message(all,
       ridge.data.stream(path, { batch = 1 })))
