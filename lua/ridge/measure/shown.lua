@@ -14,12 +14,14 @@ local function time(ns) return unit.format('ns', ns) end
 
 local function interval(p) return ('%s .. %s'):format(time(p.ci_lo), time(p.ci_hi)) end
 
+local BARS, FEWEST = 24, 5 -- how many; fewer say nothing
+
 -- Samples in the order they were taken: the bars say how far above the fastest each is.
-local function bars(samples)
+local function bars(samples, n)
   local low, high = math.huge, 0
   for _, ns in ipairs(samples) do low, high = math.min(low, ns), math.max(high, ns) end
   local heights = {}
-  for i, ns in ipairs(chart.thin(samples, 24)) do
+  for i, ns in ipairs(chart.thin(samples, n)) do
     heights[i] = high > low and 0.1 + 0.9 * (ns - low) / (high - low) or 0.1
   end
   return summary.spark(heights)
@@ -80,10 +82,12 @@ local function box(p, width)
   local how = ('%d samples of %d call%s, %s'):format(p.n, p.inner, p.inner == 1 and '' or 's',
     p.cache or 'warm')
   if p.procs then how = ('%s, %d processes'):format(how, p.procs) end
-  if p.samples then how = how .. '  ' .. bars(p.samples) end
   -- the caches are cold before every call of the cold one
-  if p.first_ns then how = how .. '  first call ' .. time(p.first_ns) end
-  lines[#lines + 1] = how
+  local first = p.first_ns and '  first call ' .. time(p.first_ns) or ''
+  -- bars may be fewer where the line is short; a number that is cut is none
+  local room = math.min(BARS, width - colour.width(how .. first) - 2)
+  if p.samples and room >= FEWEST then how = how .. '  ' .. bars(p.samples, room) end
+  lines[#lines + 1] = how .. first
   if p.cold then
     lines[#lines + 1] = ('cold caches: median %s   %s   grade %s'):format(time(p.cold.med),
       interval(p.cold), p.cold.grade)

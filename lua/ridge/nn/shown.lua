@@ -1,11 +1,20 @@
 -- SPDX-License-Identifier: MIT
 --- A large net as few lines: what lies deepest is folded first, then the layers in the middle.
 
+local columns = require 'ridge.show.columns'
+
 local M = {}
 
 local LINES = 12
 
 local function depth_of(line) return #line:match '^ *' / 2 end
+
+-- A line that the terminal breaks is two.
+local function fitted(lines)
+  local out, room = {}, columns.terminal()
+  for i, line in ipairs(lines) do out[i] = columns.cut(line, room) end
+  return table.concat(out, '\n')
+end
 
 --- The lines of a net that a prompt shows.
 ---@param text string a line for each module, two spaces deeper for what is in it
@@ -16,7 +25,7 @@ function M.folded(text)
     lines[#lines + 1] = line
     most = math.max(most, depth_of(line))
   end
-  if #lines <= LINES then return text end
+  if #lines <= LINES then return fitted(lines) end
   local kept, all = lines, #lines
   for depth = most - 1, 1, -1 do
     kept = {}
@@ -37,7 +46,7 @@ function M.folded(text)
     kept, left = short, all - front - back
   end
   kept[#kept + 1] = ('(%d lines more: print(_:describe()); summary(_))'):format(left)
-  return table.concat(kept, '\n')
+  return fitted(kept)
 end
 
 return M

@@ -421,16 +421,23 @@ local function usual(list, origin)
   return out
 end
 
--- Is a column a time: a phase or one of its quantiles, or an aggregate of these but their number?
-local function is_time(column, known)
-  local name = column.tree and column.tree.kind == 'name' and column.tree.name
-  if not name or column.aggregate == AGGREGATES.count then return false end
+--- Is a name that of a time: of a phase, or of one of its quantiles?
+---@param name string
+---@param known table<string, boolean> the names that there are
+---@return boolean
+function M.is_time(name, known)
   if known[name .. '_p95'] then return true end
   for suffix in pairs(TIMES) do -- a phase may end like one: fwd_cold_lo is of fwd
     local phase = name:sub(-#suffix) == suffix and name:sub(1, -#suffix - 1)
     if phase and known[phase .. '_p95'] then return true end
   end
   return false
+end
+
+-- The same of a column; or is it an aggregate of such, but their number?
+local function is_time(column, known)
+  local name = column.tree and column.tree.kind == 'name' and column.tree.name
+  return name and column.aggregate ~= AGGREGATES.count and M.is_time(name, known) or false
 end
 
 --- Ask a sweep.
@@ -514,8 +521,7 @@ function M.all(st, name)
   local known = set_of(found.titles)
   found.units = {}
   for i, title in ipairs(found.titles) do
-    local column = { tree = { kind = 'name', name = title } }
-    found.units[i] = is_time(column, known) and 'ns' or nil
+    found.units[i] = M.is_time(title, known) and 'ns' or nil
   end
   return found
 end

@@ -31,11 +31,13 @@ local HIDDEN = { role = true, rep = true, tries = true, began = true, implied_by
 --- Make a list of rows a value.
 ---@param list table rows
 ---@param columns table|nil names, in the order in which they are printed
+---@param times table<string, boolean>|nil which of them are times; found out by their names else
 ---@return table rows
-function M.new(list, columns)
+function M.new(list, columns, times)
   local rows = setmetatable({}, Rows)
   for i, row in ipairs(list) do rows[i] = row end
   rawset(rows, 'columns', columns)
+  rawset(rows, 'times', times)
   return rows
 end
 
@@ -60,6 +62,15 @@ local function names_of(rows)
     return a < b
   end)
   return names
+end
+
+-- Which columns are times, in ns: as in tables of the shell.
+local function times_of(rows)
+  if rows.times then return rows.times end
+  local names, known, times = names_of(rows), {}, {}
+  for _, name in ipairs(names) do known[name] = true end
+  for _, name in ipairs(names) do times[name] = query.is_time(name, known) or nil end
+  return times
 end
 
 local function need(rows, name, what)
@@ -152,7 +163,7 @@ function Rows:where(condition)
   end
   local out = {}
   for _, row in ipairs(self) do if holds(row) then out[#out + 1] = row end end
-  return M.new(out, self.columns)
+  return M.new(out, self.columns, self.times)
 end
 
 --- Sorted by a column; the largest first with a minus in front. What has no value comes last.
@@ -177,7 +188,7 @@ function Rows:sort(column)
     end
     return place[a] < place[b]
   end)
-  return M.new(out, self.columns)
+  return M.new(out, self.columns, self.times)
 end
 
 --- The first rows.
@@ -187,7 +198,7 @@ function Rows:head(n)
   n = math.min(options.count(n, 'rows:head', 'how many') or 10, #self)
   local out = {}
   for i = 1, n do out[i] = self[i] end
-  return M.new(out, self.columns)
+  return M.new(out, self.columns, self.times)
 end
 
 -- Groups -------------------------------------------------------------------------------------
@@ -231,7 +242,9 @@ function Groups:agg(wanted)
   end
   for name in pairs(wanted) do titles[#titles + 1] = name end
   table.sort(titles)
-  local out, columns = {}, { unpack(self.by) }
+  local out, columns, times = {}, { unpack(self.by) }, {}
+  local known = times_of(self.rows)
+  for _, name in ipairs(self.by) do times[name] = known[name] end
   for _, title in ipairs(titles) do columns[#columns + 1] = title end
   for i, group in ipairs(order) do
     out[i] = {}
@@ -242,10 +255,12 @@ function Groups:agg(wanted)
         blame.raise(("agg: '%s' is not like 'median fwd'"):format(tostring(wanted[title])), 'EARG',
           'agg')
       end
-      out[i][title] = query.aggregate(how, numbers_of(group.rows, need(self.rows, name, 'agg')))
+      name = need(self.rows, name, 'agg')
+      times[title] = how ~= 'count' and known[name] or nil
+      out[i][title] = query.aggregate(how, numbers_of(group.rows, name))
     end
   end
-  return M.new(out, columns)
+  return M.new(out, columns, times)
 end
 
 --- The aggregates of all rows, as one row.
@@ -257,7 +272,7 @@ function Rows:agg(wanted) return self:group():agg(wanted) end
 
 local function found_of(rows, n)
   local titles, lines = rows.columns or names_of(rows), {}
-  local kept = {}
+  local kept, units, times = {}, {}, times_of(rows)
   for _, name in ipairs(titles) do
     local is_detail = not rows.columns and (HIDDEN[name]
       or name:find '_%w+$' and rows[1] and rows[1][name:match '^(.*)_%w+$'] ~= nil
@@ -268,7 +283,8 @@ local function found_of(rows, n)
     lines[i] = {}
     for k, name in ipairs(kept) do lines[i][k] = rows[i][name] end
   end
-  return { titles = kept, lines = lines }
+  for k, name in ipairs(kept) do units[k] = times[name] and 'ns' or nil end
+  return { titles = kept, units = units, lines = lines }
 end
 
 local function box(rows)

@@ -84,16 +84,18 @@ describe('a value of ridge', function()
     end
   end)
 
-  it('fits the terminal', function()
-    local host = { columns = function() return 60 end }
+  it('fits the terminal, in few lines', function()
     local before = package.loaded['ridge.host']
-    package.loaded['ridge.host'] = host
-    local texts = {}
-    for name, x in pairs(made) do texts[name] = tostring(x) end
-    package.loaded['ridge.host'] = before
-    for name, text in pairs(texts) do
-      for line in text:gmatch '[^\n]+' do
-        if name ~= 'module' then assert.is_true(colour.width(line) <= 60, name .. ': ' .. line) end
+    finally(function() package.loaded['ridge.host'] = before end)
+    for _, width in ipairs { 1, 3, 20, 40, 60, 300 } do
+      package.loaded['ridge.host'] = { columns = function() return width end }
+      for name, x in pairs(made) do
+        local text = tostring(x)
+        assert.equal(text, inspect.value(x, { width = width }), name)
+        assert.is_true(lines_of(text) <= (LONG[name] or 12), ('%s:\n%s'):format(name, text))
+        for line in text:gmatch '[^\n]+' do
+          assert.is_true(colour.width(line) <= width, ('%d %s: %s'):format(width, name, line))
+        end
       end
     end
   end)

@@ -101,6 +101,22 @@ describe('rows', function()
     assert.has_error(function() some():group 'kind':agg { t = 'fwd' } end)
   end)
 
+  it('print units where a column is a time, also what was made of one', function()
+    local list = {}
+    for i = 1, 3 do
+      list[i] = { width = i, fwd = 10 * i, fwd_lo = 9, fwd_p95 = 12, fwd_gflops = 4, loss_max = 1 }
+    end
+    local rows = rows_of.new(list)
+    assert.equal('fwd [ns]  fwd_gflops  fwd_lo [ns]  loss_max  width',
+      tostring(rows):match '^[^\n]*')
+    assert.matches('^fwd %[ns%]', tostring(rows:where 'width > 1':sort '-fwd':head(1)))
+    local made = rows:group 'width':agg { t = 'median fwd', p = 'max fwd_p95', n = 'count fwd',
+      rate = 'max fwd.gflops' }
+    assert.equal('width  n  p [ns]  rate  t [ns]', tostring(made):match '^[^\n]*')
+    assert.matches('^width  n  p %[ns%]  rate  t %[ns%]\n    3', tostring(made:sort '-t':head(2)))
+    assert.matches('^fwd %[ns%]  n\n', tostring(rows:group 'fwd':agg { n = 'count width' }))
+  end)
+
   it('print as a table, the first twenty', function()
     local text = tostring(some())
     assert.matches('batch', text)
