@@ -20,9 +20,17 @@ local function holds(text, words)
   return true
 end
 
+-- Is a heading called by a word: 'linear' of 'ridge.nn.Linear', 'sweep' of 'ridge sweep'?
+local function is_called(title, word)
+  title = title:lower()
+  return title == word or title == 'ridge ' .. word
+    or title:match '^ridge[%w_.]*%.([%w_]+)$' == word
+end
+
 --- The page or section that is called so.
 ---@param list ridge.docs.Page[]
----@param name string 'howto/grade-d', 'grade-d', 'how to'; a heading: 'ridge.randn', 'ridge sweep'
+---@param name string 'howto/grade-d', 'grade-d', 'how to'; a heading: 'ridge.randn', 'ridge sweep',
+---  or its last part, where no other heading has that
 ---@return ridge.docs.Page|nil page
 ---@return table|nil section where a heading was meant
 function M.named(list, name)
@@ -34,11 +42,17 @@ function M.named(list, name)
       return page
     end
   end
+  local is_word, found = not small:find '[%s.]', {}
   for _, page in ipairs(list) do
     for _, section in ipairs(pages.sections(page)) do
-      if section.level > 1 and section.title:lower() == small then return page, section end
+      if section.level > 1 and (section.title:lower() == small
+          or is_word and is_called(section.title, small)) then
+        if not is_word then return page, section end
+        found[#found + 1] = { page, section }
+      end
     end
   end
+  if #found == 1 then return unpack(found[1]) end -- of several all are listed
   return nil
 end
 
@@ -58,20 +72,23 @@ end
 ---@field section table|nil title, text; nil: the page's own title holds the words
 ---@field line string what stands there
 
---- All places that hold every word: titles of pages first, then headings, then text.
+--- All places that hold every word: headings that are called so, titles of pages, other headings,
+--- text.
 ---@param list ridge.docs.Page[]
 ---@param text string words
 ---@return ridge.docs.Found[] found
 function M.find(list, text)
   local words = words_of(text)
-  local titles, headings, texts = {}, {}, {}
+  local titles, exact, headings, texts = {}, {}, {}, {}
+  local whole = table.concat(words, ' ')
   if #words == 0 then return {} end
   for _, page in ipairs(list) do
     if holds(page.title .. ' ' .. page.name, words) then
       titles[#titles + 1] = { page = page, line = page.about }
     else
       for _, section in ipairs(pages.sections(page)) do
-        local to = section.level > 1 and holds(section.title, words) and headings
+        local to = section.level > 1 and holds(section.title, words)
+          and (is_called(section.title, whole) and exact or headings)
           or holds(section.title .. '\n' .. section.text, words) and texts
         if to then
           to[#to + 1] = { page = page, section = section, line = line_with(section.text, words) }
@@ -79,10 +96,10 @@ function M.find(list, text)
       end
     end
   end
-  for _, more in ipairs { headings, texts } do
-    for _, each in ipairs(more) do titles[#titles + 1] = each end
+  for _, more in ipairs { titles, headings, texts } do
+    for _, each in ipairs(more) do exact[#exact + 1] = each end
   end
-  return titles
+  return exact
 end
 
 --- Names near a word that nothing holds.
@@ -97,7 +114,10 @@ function M.hint(list, word)
       if #title > 3 then names[#names + 1] = title end
     end
     for _, section in ipairs(pages.sections(page)) do
-      if section.level > 1 and not section.title:find ' ' then names[#names + 1] = section.title end
+      if section.level > 1 and not section.title:find ' ' then
+        names[#names + 1] = section.title
+        names[#names + 1] = section.title:match '%.([%w_]+)$' -- who says no 'ridge.' may err, too
+      end
     end
   end
   return near.hint(word, names)

@@ -225,7 +225,8 @@ describe('a file known by its content', function()
     end
     -- the protocols 0, 1 and 2 of {'a': 1}, of a list, of an object
     for _, text in ipairs { '\128\2}q\0(X\1\0\0\0a', '(dp0\nVa\np1\nI1\ns.',
-      '}q\0(X\1\0\0\0a', '(lp0\nI1\naI2\na.', 'ccopy_reg\n_reconstructor\np0\n(c__main__\nNet\n' } do
+      '}q\0(X\1\0\0\0a', '(lp0\nI1\naI2\na.',
+      'ccopy_reg\n_reconstructor\np0\n(c__main__\nNet\n' } do
       put(text)
       for _, f in ipairs { ridge.load, ridge.peek } do
         assert.matches('a pickle of Python.s, which can run anything: in Python, safetensors.torch',

@@ -108,6 +108,17 @@ describe('the documentation', function()
     assert.equal('reference/ridge', page.name)
     assert.matches('Normal random numbers', section.text)
     assert.is_nil(search.named(list, 'no such page'))
+    -- by its last part, where one thing is called so; of several all come first
+    for word, title in pairs { linear = 'ridge.nn.Linear', randn = 'ridge.randn' } do
+      assert.equal(title, select(2, search.named(list, word)).title)
+    end
+    assert.is_nil(search.named(list, 'sweep'))
+    local called = {}
+    for i, each in ipairs(search.find(list, 'sweep')) do
+      called[each.section and each.section.title or each.page.name] = i
+    end
+    assert.is_true(called['ridge sweep'] <= 4 and called['ridge.sweep'] <= 4)
+    assert.matches("did you mean 'Linear'", search.hint(list, 'linaer'))
     local found = search.find(list, 'GRADE says')
     assert.equal('why/grades', found[1].page.name) -- by its title, before all texts
     assert.is_nil(found[1].section)
