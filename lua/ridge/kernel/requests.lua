@@ -30,6 +30,11 @@ local function number(content, name, default)
   return type(content[name]) == 'number' and content[name] or default
 end
 
+-- A whole number from 0 on; what a place is counted by.
+local function whole(content, name, default)
+  return math.max(0, math.floor(number(content, name, default)))
+end
+
 -- What went wrong, as a front end takes it; nil: a press of Ctrl-C.
 local function error_of(failure)
   if not failure then
@@ -127,7 +132,7 @@ end
 
 function M.complete_request(kernel, content)
   local code = text(content, 'code')
-  local at = number(content, 'cursor_pos', place.characters(code))
+  local at = whole(content, 'cursor_pos', place.characters(code))
   local before = place.before(code, at)
   local matches = list {}
   local found, prefix = {}, ''
@@ -142,7 +147,7 @@ end
 
 function M.inspect_request(kernel, content)
   local code = text(content, 'code')
-  local before = place.before(code, number(content, 'cursor_pos', place.characters(code)))
+  local before = place.before(code, whole(content, 'cursor_pos', place.characters(code)))
   local name = place.name(before, code:sub(#before + 1))
   local env, found = kernel.session.env, nil
   if name and number(content, 'detail_level', 0) > 0 then found = source.lookup(name, env) end
@@ -198,7 +203,7 @@ function M.history_request(kernel, content)
         or code }
     end
   end
-  local most = kind ~= 'range' and number(content, 'n', math.huge) or math.huge
+  local most = kind ~= 'range' and whole(content, 'n', math.huge) or math.huge
   local last = list {}
   for i = math.max(1, #rows - most + 1), #rows do last[#last + 1] = rows[i] end
   return { status = 'ok', history = last }

@@ -276,6 +276,12 @@ describe('a kernel', function()
       or '_' })
     assert.same({ 'time' }, { complete('%tim', 4).matches[1] })
     assert.same({}, { unpack(complete('', 0).matches) })
+    -- places that are none are the nearest one that is
+    for at, want in pairs { [-5] = 0, [3.5] = 3, [99] = 9 } do
+      reply = complete('ridge.ran', at)
+      assert.equal(want, reply.cursor_end, at)
+      assert.equal(want == 9 and 6 or 0, reply.cursor_start, at)
+    end
 
     local function inspect(code, at)
       local answer = k:ask('inspect_request', { code = code, cursor_pos = at, detail_level = 0 })
@@ -312,6 +318,8 @@ describe('a kernel', function()
       start = n - 1, stop = n })
     assert.same({ '"second of two"' }, history { hist_access_type = 'search', n = 1,
       pattern = '*of t?o*' })
+    assert.same({ '"second of two"' }, history { hist_access_type = 'tail', n = 1.5 })
+    assert.same({}, history { hist_access_type = 'tail', n = -1 })
     local row = k:ask('history_request', { hist_access_type = 'tail', n = 1, output = true })
     assert.equal('"second of two"', row.history[1][3][1])
     assert.same({}, k:ask('comm_info_request', {}).comms)
