@@ -11,6 +11,7 @@ local class = require 'ridge.class'
 local leaves = require 'ridge.tensor.leaf_hooks'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
+local batch_norm = require 'ridge.dist.batch_norm'
 local Buckets = require 'ridge.dist.buckets'
 local Module = require 'ridge.nn.module'
 local random = require 'ridge.random'
@@ -30,6 +31,8 @@ local SPEC = {
     doc = 'send while the rest of the backward pass runs; else behind it' },
   compress = { 'string', default = 'none', choices = { 'none', 'bf16', 'f16' },
     doc = 'type that gradients are sent in' },
+  sync_batch_norm = { 'boolean', default = false,
+    doc = 'batch normalisation by the mean and variance of the rows of all ranks' },
 }
 
 -- Numbers of rank 0 become everybody's.
@@ -110,13 +113,14 @@ end
 ---
 --- A batch is what the module is called with, its rows those of the first tensor along axis 1; the
 --- loss is their mean. Ranks may have different numbers of rows, also none; all run the same number
---- of backward passes. Running statistics (nn.BatchNorm) are those of rank 0, whose rows normalise
---- by themselves on each rank. Other ranks' default random stream goes on from another seed, so
---- that dropout draws differ.
+--- of backward passes. Each rank's rows are normalised by themselves (nn.BatchNorm), and running
+--- statistics are those of rank 0; with sync_batch_norm both are of the rows of all ranks. Other
+--- ranks' default random stream goes on from another seed, so that dropout draws differ.
 ---
 --- Convert and freeze parameters before; make the optimizer of this or of the module.
 ---@param module table the same on all ranks: else the first difference is an error
----@param opts table|nil {bucket_mb = 25, overlap = true, compress = 'none'}
+---@param opts table|nil {bucket_mb = 25, overlap = true, compress = 'none',
+---  sync_batch_norm = false}
 -- >> ridge.dist.DataParallel(ridge.nn.Linear(3, 2))(ridge.ones(4, 3)).shape
 function Parallel:init(module, opts)
   Module.init(self)
@@ -124,7 +128,7 @@ function Parallel:init(module, opts)
   local list, trained = check(module)
   local world = worlds.here()
   local lines = same.lines(list)
-  for _, name in ipairs { 'bucket_mb', 'overlap', 'compress' } do
+  for _, name in ipairs { 'bucket_mb', 'overlap', 'compress', 'sync_batch_norm' } do
     lines[#lines + 1] = ('option %s is %s'):format(name, tostring(opts[name]))
   end
   for i, p in ipairs(trained) do
@@ -133,9 +137,12 @@ function Parallel:init(module, opts)
   worlds.agree(world, WHAT, lines)
   self.module = self:child('module', module)
   self.world, self.opts, self.trained, self.running = world, opts, trained, {}
+  local together = opts.sync_batch_norm and world.size > 1 and batch_norm.join(self, module) or {}
   for _, p in ipairs(list) do
     from_first(world, p.tensor)
-    if not p.trainable then self.running[#self.running + 1] = p.tensor end
+    if not p.trainable and not together[p.tensor] then
+      self.running[#self.running + 1] = p.tensor
+    end
   end
   if world.rank > 0 then
     local default = random.default()

@@ -17,6 +17,7 @@ local M = {}
 local given = ffi.new('rg_batch_norm_options')
 
 local BatchNorm = class('nn.BatchNorm', Module)
+
 local SPEC = {
   eps = { 'number', default = 1e-5, min = 0, max = 1e300, doc = 'added to the variance' },
   momentum = { 'number', default = 0.1, min = 0, max = 1,
@@ -46,11 +47,14 @@ function BatchNorm:init(n, opts)
   self:buffer('running_var', make.ones(n))
 end
 
---- Normalise.
+--- Normalise; while training, by what ridge.dist.DataParallel has put into the field `together`,
+--- where it has: over the batches of all ranks.
 ---@param x Tensor [n x c], [n x c x ...] or, with layout = 'nhwc', [n x ... x c]
 ---@return Tensor
 function BatchNorm:forward(x)
   ref.need(x, 'nn.BatchNorm')
+  local y = self.training and self.together and self:together(x)
+  if y then return y end
   given.eps, given.momentum, given.axis = self.eps, self.momentum, self.layout == 'nhwc' and -1 or 1
   given.batch = self.training and 1 or 0
   given.keep = self.training and not recompute.again and 1 or 0 -- once a step
