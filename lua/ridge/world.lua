@@ -179,6 +179,10 @@ end
 ---@return boolean
 function M.is(value) return type(value) == 'table' and groups[value] ~= nil end
 
+--- The number of this process; 0 where nobody has joined a world.
+---@return number
+function M.rank() return here and here.rank or 0 end
+
 --- The world, joined now where nobody has.
 ---@return table world
 function M.here() return here or M.init() end

@@ -11,11 +11,12 @@
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
 local class = require 'ridge.class'
 local Function = require('ridge.tensor.function').Function
 local make = require('ridge.tensor.make').here
 local recompute = require 'ridge.tensor.recompute'
-local BatchNorm = require('ridge.nn.batchnorm').BatchNorm
+local norms = require 'ridge.nn.batchnorm'
 local worlds = require 'ridge.world'
 
 local M = {}
@@ -107,6 +108,10 @@ local function normalised(norm, weight, world, axes, flat, count)
     all = gather(world, own, 2 * n + 2)
     local total, mean, spread = joined(all, n, world.size)
     context.total = total
+    if total == 1 then
+      blame.raise(('%s: one value a channel on all ranks has no variance; train with more rows')
+        :format(WHAT), 'ESHAPE')
+    end
     if count == 0 then
       context.y = x:clone()
     else
@@ -121,8 +126,7 @@ local function normalised(norm, weight, world, axes, flat, count)
     end
     if not recompute.again and total > 0 then -- once a step
       blend(norm.running_mean, mean, n, norm.momentum, 1)
-      -- one number has no variance, as it has none on one rank
-      if total > 1 then blend(norm.running_var, spread, n, norm.momentum, 1 / (total - 1)) end
+      blend(norm.running_var, spread, n, norm.momentum, 1 / (total - 1))
     end
     return context.y
   end, backward = function(context, dy)
@@ -151,22 +155,22 @@ local function forward(net, norm, x)
   local axes, flat, count = axes_of(norm, x)
   if not axes then return nil end -- refused as ever
   local kind = x.dtype == 'f64' and 'f64' or 'f32'
-  local y = normalised(norm, net.weight or net.rows, net.world, axes, flat, count)(x:to(kind))
+  local y = normalised(norm, net.weighs or net.rows, net.world, axes, flat, count)(x:to(kind))
   if norm.weight then y = y * norm.weight:to(kind):reshape(flat) end
   if norm.bias then y = y + norm.bias:to(kind):reshape(flat) end
   return y:to(x.dtype)
 end
 
 --- Let the batch normalisations of a net work on the batch of all ranks while it trains.
----@param net table a dist.DataParallel: world, rows or weight of this rank
+---@param net table a dist.DataParallel: world, rows (or weighs) of this rank
 ---@param module table
 ---@return table running by tensor: running statistics that are the same on all ranks now
 function M.join(net, module)
   local weak = setmetatable({ net }, { __mode = 'v' })
   local running = {}
   local function visit(m)
-    if class.is_a(m, BatchNorm) then
-      m.together = function(norm, x)
+    if class.is_a(m, norms.BatchNorm) then
+      norms.together[m] = function(norm, x) -- holds neither, or both would stay for good
         return weak[1] and forward(weak[1], norm, x)
       end
       running[m.running_mean], running[m.running_var] = true, true

@@ -60,9 +60,10 @@ local function check(module)
 end
 
 local function complete(self, p)
+  if self.hold then return end
   self.told = true
   if self.buckets then
-    self.buckets:complete(p, self.rows)
+    self.buckets:complete(p, self.weighs or self.rows)
   elseif not self.seen[p] then
     self.seen[p] = true
     self.order[#self.order + 1] = p
@@ -88,8 +89,23 @@ local function finish(self, ended)
   self.told = false
   if not ended then return self.buckets and self.buckets:drop() end
   if not self.buckets then settle(self) end
-  self.buckets:finish(self.rows)
+  self.buckets:finish(self.weighs or self.rows)
 end
+
+--- Average the gradients that there are, where no backward pass has (net.hold).
+---@param net table a DataParallel
+function M.reduce(net) finish(net, true) end
+
+--- Numbers that each rank keeps by itself while it trains become those of rank 0.
+---@param net table a DataParallel
+function M.settle(net)
+  for _, x in ipairs(net.running) do from_first(net.world, x) end
+end
+
+--- Is this such a net?
+---@param value any
+---@return boolean
+function M.is(value) return class.is_a(value, Parallel) end
 
 -- Be told of each gradient, and of the end of each pass that had one; for as long as the net lives.
 local function watch(self)
@@ -149,6 +165,9 @@ function Parallel:init(module, opts)
     default:seed((default:seed() + world.rank * 0x9e3779b1) % 2 ^ 53)
   end
   self.order, self.seen, self.rows, self.told = {}, {}, 0, false
+  -- for who drives it: weighs, what this rank's gradients count by instead of its rows, and hold,
+  -- which leaves them as they are behind a backward pass
+  self.weighs, self.hold = nil, false
   watch(self)
 end
 
@@ -184,7 +203,7 @@ function Parallel:forward(...)
         break
       end
     end
-    for _, x in ipairs(self.running) do from_first(self.world, x) end
+    M.settle(self)
   end
   return self.module(...)
 end

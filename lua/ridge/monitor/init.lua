@@ -11,6 +11,7 @@ local memory = require 'ridge.memory'
 local options = require 'ridge.options'
 local proportion = require 'ridge.measure.proportion'
 local usage = require 'ridge.monitor.usage'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -48,7 +49,7 @@ function Monitor:init(opts)
   self.sums, self.evaluations, self.trainer = {}, {}, self.options.trainer
   self.busy, self.counters = usage.read(nil)
   self.asked, self.due = self.began, self.began
-  if self.options.tensorboard then
+  if self.options.tensorboard and worlds.rank() == 0 then -- of several ranks one writes
     self.writer = require('ridge.tensorboard').Writer(self.options.tensorboard)
   end
 end

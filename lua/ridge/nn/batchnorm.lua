@@ -14,6 +14,10 @@ local Module = require 'ridge.nn.module'
 
 local M = {}
 
+--- By module: f(module, x), which normalises batches while training instead, over more than x; nil
+--- of it leaves that to the module. A copy of the module is another one.
+M.together = setmetatable({}, { __mode = 'k' })
+
 local given = ffi.new('rg_batch_norm_options')
 
 local BatchNorm = class('nn.BatchNorm', Module)
@@ -47,13 +51,13 @@ function BatchNorm:init(n, opts)
   self:buffer('running_var', make.ones(n))
 end
 
---- Normalise; while training, by what ridge.dist.DataParallel has put into the field `together`,
---- where it has: over the batches of all ranks.
+--- Normalise.
 ---@param x Tensor [n x c], [n x c x ...] or, with layout = 'nhwc', [n x ... x c]
 ---@return Tensor
 function BatchNorm:forward(x)
   ref.need(x, 'nn.BatchNorm')
-  local y = self.training and self.together and self:together(x)
+  local others = self.training and M.together[self]
+  local y = others and others(self, x)
   if y then return y end
   given.eps, given.momentum, given.axis = self.eps, self.momentum, self.layout == 'nhwc' and -1 or 1
   given.batch = self.training and 1 or 0

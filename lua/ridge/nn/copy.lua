@@ -13,8 +13,7 @@ local Module = require 'ridge.nn.module'
 local M = {}
 
 -- Fields of a module that are made, not copied.
-local MADE = { params = true, _tensors = true, children = true, recomputes = true, _parts = true,
-  together = true }
+local MADE = { params = true, _tensors = true, children = true, recomputes = true, _parts = true }
 
 --- A copy of a module and of all that its fields hold; each tensor, table and module once, so that
 --- what is shared stays shared.

@@ -115,6 +115,22 @@ function Batch.value(found)
   return found.value, found.weight
 end
 
+--- Rows of a batch; an error where it is none to train on.
+---@param x any
+---@param y any
+---@param others any there are other ranks, which may have rows where this one has none
+---@return number
+function Batch.rows(x, y, others)
+  if not ref.is(x) or not ref.is(y) or #x:size() == 0 then
+    blame.raise(('Trainer: a loader gives batches of inputs and targets, this one gives %s and %s')
+      :format(blame.show(x), blame.show(y)), 'EARG')
+  end
+  if x:size(1) == 0 and not others then
+    blame.raise('Trainer: the loader gives a batch without rows, ' .. x:describe(), 'EARG')
+  end
+  return x:size(1)
+end
+
 --- The model's output.
 ---@param x Tensor
 ---@return Tensor

@@ -14,6 +14,7 @@ local nn = require 'ridge.nn'
 local optim = require 'ridge.optim'
 local options = require 'ridge.options'
 local place = require 'ridge.store.place'
+local together = require 'ridge.train.together'
 
 local M = {}
 
@@ -56,6 +57,7 @@ local SPEC = {
   log_every = { 'integer', default = 50, min = 0, doc = 'batches from line to line; 0: none' },
   trim_every = { 'integer', min = 1,
     doc = 'batches after which what is dead is collected and what is cached is given back' },
+  world = { 'table', doc = 'of ridge.dist.init: the model is trained by all of its ranks' },
   monitor = { 'table', doc = 'a ridge.monitor, which is told of every epoch' },
   say = { 'function', doc = 'called with each line; print when left out' },
 }
@@ -68,21 +70,23 @@ function M.batch(o) return o.mini_batch_size or o.batch end
 -- -- Batches of a step ----------------------------------------------------------------------------
 
 -- How many batches of this size make an effective one.
-local function parts_of(effective, mini)
-  if effective % mini ~= 0 then
+local function parts_of(effective, mini, ranks)
+  local rows = mini * ranks
+  if effective % rows ~= 0 then
     blame.raise(('Trainer: effective_batch_size is %d, which is no multiple of the %d rows of a '
-      .. 'batch'):format(effective, mini), 'EARG')
+      .. 'batch%s'):format(effective, rows, ranks > 1 and (' of %d ranks'):format(ranks) or ''),
+      'EARG')
   end
-  return effective / mini
+  return effective / rows
 end
 
-local function gather(o, opts)
+local function gather(o, opts, ranks)
   local effective = o.effective_batch_size
   if effective and opts.accumulate then
     blame.raise('Trainer: effective_batch_size says how many batches make a step, and so does '
       .. 'accumulate', 'EARG')
   end
-  if effective and M.batch(o) then o.accumulate = parts_of(effective, M.batch(o)) end
+  if effective and M.batch(o) then o.accumulate = parts_of(effective, M.batch(o), ranks) end
 end
 
 -- -- Levels ---------------------------------------------------------------------------------------
@@ -205,10 +209,16 @@ end
 ---@param model table a module; a device, recompute and flash_attention change it
 ---@param opts table
 ---@return table options with optimizer, loss, say, accumulate; switched: the report of ridge.level
+---@return table model the one that is trained: with a world of several ranks a dist.DataParallel
 function M.options(model, opts)
   local o = options.check(SPEC, opts, 'Trainer')
   opts = opts or {}
+  local world = o.world or together.world(model)
+  local ranks = world and world.size or 1
   o.say, o.loss = o.say or print, o.loss or nn.cross_entropy
+  if ranks > 1 and world.rank > 0 then -- rank 0 speaks
+    o.say, o.monitor = function() end, nil
+  end
   if not blame.callable(o.loss) then
     blame.raise('Trainer: the loss is a function of output and target, or a module', 'EARG')
   end
@@ -220,16 +230,44 @@ function M.options(model, opts)
     blame.raise('Trainer: with stability, clipping is an option of it, and a scaler has its own '
       .. 'way with what is not finite', 'EARG')
   end
-  gather(o, opts)
-  if o.device then bring(model, o.device) end
+  for _, name in ipairs { 'split', 'debug' } do
+    if o[name] and ranks > 1 then
+      blame.raise(('Trainer: %s is for one process: what it does is not the same on all ranks')
+        :format(name), 'EARG')
+    end
+  end
+  gather(o, opts, ranks)
+  if o.device then bring(together.bare(model), o.device) end
+  model = together.wrap(model, o.world)
   o.switched = switch(model, o, opts)
-  optimizer_of(model, o)
+  optimizer_of(together.bare(model), o)
   if o.width or o.layers then
     o.say('width and layers are of the model, which is made already: they switch nothing here')
   end
   if o.infer then o.say 'infer: trainer:inference(loader) gives the net in 8 bits' end
-  if o.folder then place.make_folder(o.folder) end
-  return o
+  if o.folder and ranks == 1 then place.make_folder(o.folder) end
+  return o, model
+end
+
+local OWN = { say = true, monitor = true, world = true } -- a rank's own
+
+--- Join the other ranks that train a model, where there are some: with the same options.
+---@param model table as `options` gives it
+---@param o table
+---@return table|nil together
+function M.join(model, o)
+  local others = together.of(model)
+  if not others then return nil end
+  local told = {}
+  for name in pairs(SPEC) do
+    if not OWN[name] then told[name] = o[name] == nil and 'not given' or o[name] end
+  end
+  told.lr = o.optimizer:lr()
+  others:agree('Trainer', told, 'option')
+  if o.folder then
+    others:first('Trainer', function() place.make_folder(o.folder) end)
+  end
+  return others
 end
 
 -- The threads of a loader, and what came of those it should have.
@@ -248,9 +286,17 @@ end
 --- and a folder that went since the trainer was made, which would be missed behind an epoch.
 ---@param trainer table
 ---@param loader table
-function M.fit(trainer, loader)
-  local o = trainer.options
-  if o.folder then place.make_folder(o.folder) end
+---@param opts table of fit
+function M.fit(trainer, loader, opts)
+  local o, others = trainer.options, trainer.together
+  if others then
+    others:check_loader(loader, 'Trainer:fit')
+    if opts.validate then others:check_loader(opts.validate, 'Trainer:fit: validate') end
+    others:agree('Trainer:fit', { epochs = opts.epochs, validate = opts.validate ~= nil,
+      epoch = trainer.epoch }, 'option')
+  end
+  local function folder() place.make_folder(o.folder) end
+  if o.folder and others then others:first('Trainer:fit', folder) elseif o.folder then folder() end
   start(trainer, loader)
   local rows = tonumber(loader.batch)
   local wanted = M.batch(o)
@@ -267,7 +313,19 @@ function M.fit(trainer, loader)
       blame.raise('Trainer:fit: effective_batch_size wants to know the rows of a batch: give '
         .. 'mini_batch_size', 'EARG')
     end
-    o.accumulate = parts_of(o.effective_batch_size, trainer.mini_batch)
+    o.accumulate = parts_of(o.effective_batch_size, trainer.mini_batch,
+      others and others.size or 1)
+  end
+  if others and not trainer.hinted then
+    trainer.hinted = true
+    local least, most = others:begin(loader)
+    if least < most then
+      trainer.say(('ranks have %d to %d batches: each takes %d in an epoch'):format(least, most,
+        least))
+    end
+    if trainer.mini_batch then
+      trainer.say(others:hint(trainer.mini_batch * o.accumulate, o.optimizer:lr()))
+    end
   end
 end
 

@@ -12,11 +12,11 @@ local Batch = require 'ridge.train.batch'
 local Debug = require 'ridge.train.debug'
 local Stability = require('ridge.train.stability').Stability
 local dtype = require 'ridge.tensor.dtype'
+local evaluated = require('ridge.train.validate').evaluated
 local grad = require 'ridge.tensor.grad'
 local gradients = require 'ridge.optim.gradients'
 local late = require 'ridge.late'
 local log = require 'ridge.train.log'
-local losses = require 'ridge.nn.loss'
 local memory = require 'ridge.memory'
 local nn = require 'ridge.nn'
 local options = require 'ridge.options'
@@ -26,6 +26,7 @@ local ref = require 'ridge.ffi.ref'
 local Running = require 'ridge.optim.running'
 local setup = require 'ridge.train.setup'
 local shown = require 'ridge.train.shown'
+local together = require 'ridge.train.together'
 
 local M = {}
 
@@ -45,9 +46,11 @@ function Trainer:init(model, opts)
   if not nn.is_module(model) then
     blame.raise(('Trainer: a module is expected, got %s'):format(blame.show(model)), 'EARG')
   end
-  local o = setup.options(model, opts)
+  local o
+  o, model = setup.options(model, opts)
   self.options, self.model, self.optimizer = o, model, o.optimizer
   self.loss, self.say, self.switched = o.loss, o.say, o.switched
+  self.together = setup.join(model, o)
   self.history, self.epoch, self.best, self.waited = shown.history {}, 0, math.huge, 0
   self.curve, self.trained_s, self.metrics = {}, 0, {}
   self.steps_before, self.began_s = 0, 0 -- those of the checkpoint that this goes on from
@@ -78,11 +81,11 @@ local function step(self, loss, bad)
 end
 
 -- A loss that is nan must not reach the parameters; who looks after that is asked first.
-local function check(self, loss, batch)
+local function check(self, loss, batch, rank)
   if loss ~= loss and not self.options.scaler and not self.stability then
     self.lost = { batch = batch, epoch = self.epoch + 1 }
-    blame.raise(('Trainer: the loss of batch %d in epoch %d is nan'):format(batch,
-      self.epoch + 1), 'EARG')
+    blame.raise(('Trainer: the loss of batch %d in epoch %d is nan%s'):format(batch,
+      self.epoch + 1, rank and (' on rank %d'):format(rank) or ''), 'EARG')
   end
 end
 
@@ -102,7 +105,7 @@ local function settle(self, at)
   local group, epoch = at.group, self.running
   local loss, weight = Batch.value(at.found)
   weight = weight or at.rows
-  check(self, loss, at.batch)
+  check(self, loss, at.batch, at.rank)
   group.sum, group.last, group.read = group.sum + loss * weight, loss, group.read + 1
   group.weight = group.weight + weight
   if group.row and group.read == group.batches then
@@ -115,24 +118,13 @@ local function settle(self, at)
   end
 end
 
--- Rows of a batch; an error where it is none to train on.
-local function rows_of(x, y)
-  if not ref.is(x) or not ref.is(y) or #x:size() == 0 then
-    blame.raise(('Trainer: a loader gives batches of inputs and targets, this one gives %s and %s')
-      :format(blame.show(x), blame.show(y)), 'EARG')
-  end
-  if x:size(1) == 0 then
-    blame.raise('Trainer: the loader gives a batch without rows, ' .. x:describe(), 'EARG')
-  end
-  return x:size(1)
-end
-
 -- Each loss has counted as if all batches of its step had as many rows as the first one, and every
 -- label counted; where that is not so, the gradients are brought to the mean over what there was.
 local function weigh(self, group)
+  local ranks = group.of.ranks or 1
   local share
   if not group.counted then
-    share = group.of.first * group.planned / group.rows
+    share = ranks * group.of.first * group.planned / group.rows
   elseif group.of.alone and not group.apart then
     share = 1 -- a mean already
   elseif group.total then
@@ -141,7 +133,7 @@ local function weigh(self, group)
     group.bad = (group.bad or 0) + none * 0 / (1 - none)
     share = (group.total + none):reciprocal() * group.of.labels
   else
-    share = group.weight > 0 and group.of.labels / group.weight or 1
+    share = group.weight > 0 and ranks * group.of.labels / group.weight or 1
   end
   if share == 1 then return end
   grad.no_grad(function()
@@ -154,6 +146,11 @@ end
 
 -- Finish a step: its row of the curve has the loss as soon as that is read.
 local function finish(self, group, last, began)
+  if self.together then
+    self.together:close(group)
+    for _, at in ipairs(group.list) do settle(self, at) end
+    self.running.rows = self.running.rows + group.rows
+  end
   local read = group.read == group.batches
   memory.scope(function()
     weigh(self, group)
@@ -177,9 +174,10 @@ local function planned(accumulate, all, done)
 end
 
 -- Batches that make a step. of: what each one of them counts by, see Batch:run.
-local function group_of(rows, y, n)
-  return { sum = 0, weight = 0, read = 0, batches = 0, rows = 0, planned = n,
-    of = { first = rows, labels = y.count * n, alone = n == 1 } }
+local function group_of(self, rows, y, n)
+  return { sum = 0, weight = 0, read = 0, batches = 0, rows = 0, planned = n, list = {},
+    of = self.together and self.together:of(y, n)
+      or { first = rows, labels = y.count * n, alone = n == 1 } }
 end
 
 -- What the batches of a step count by, where the loss tells: on a device nobody has read it.
@@ -193,9 +191,10 @@ end
 -- is read when the next one was asked for, so that the device need not wait for the host; the
 -- seconds of the curve are then those at which a step was asked for.
 local function train(self, loader, epochs)
-  local o = self.options
-  local rows, done, last, group = 0, 0, nil, nil
-  local all = type(loader.len) == 'function' and tonumber(loader:len()) or nil
+  local o, others = self.options, self.together
+  local done, last, group = 0, nil, nil
+  local all = others and others:begin(loader)
+    or type(loader.len) == 'function' and tonumber(loader:len()) or nil
   local began = seconds_now()
   self.running = { sum = 0, weight = 0, not_finite = 0, epoch = self.epoch + 1, epochs = epochs,
     batches = all, trimmed = 0, rows = 0, done = 0, aside_s = 0 }
@@ -205,8 +204,11 @@ local function train(self, loader, epochs)
   self.optimizer.statistics = self.statistics -- what guards its steps settles the same ones
   self.optimizer:zero_grad { set = o.compile } -- what plans add to stays where it is
   for x, y in loader:each() do
-    local n = rows_of(x, y)
-    group = group or group_of(n, y, planned(o.accumulate, all, done))
+    local n = Batch.rows(x, y, others)
+    group = group or group_of(self, n, y, planned(o.accumulate, all, done))
+    if others then
+      others:open(group.batches + 1 == group.planned, self.batch.options.compile)
+    end
     group.of.share = n / (group.of.first * group.planned)
     local found = self.batch:run(x, y, group.of, function()
       if group.batches > 0 then
@@ -215,14 +217,20 @@ local function train(self, loader, epochs)
       end
       self.optimizer:zero_grad { set = o.compile }
     end)
-    done, rows = done + 1, rows + n
-    self.running.done, self.running.rows = done, rows
-    settle(self, last)
+    done = done + 1
+    self.running.done = done
+    if not others then
+      self.running.rows = self.running.rows + n
+      settle(self, last)
+    end
     last = { found = found, rows = n, batch = done, group = group }
     group.batches, group.rows = group.batches + 1, group.rows + n
-    if found.value or self.stability then settle(self, last) end
+    group.list[group.batches] = others and last
+    if not others and (found.value or self.stability) then settle(self, last) end
     add_total(group, found)
-    if found.bad then group.bad = group.bad and group.bad + found.bad or found.bad end
+    if found.bad and not others then
+      group.bad = group.bad and group.bad + found.bad or found.bad
+    end
     if group.batches == group.planned then
       finish(self, group, last, began)
       group = nil
@@ -240,55 +248,21 @@ local function train(self, loader, epochs)
       self.running.seconds = seconds_now() - began - self.running.aside_s
       self.say(log.batch(self.running))
     end
+    if others and done == all then break end
   end
+  if others then others:end_of(done, all) end
   if done == 0 then blame.raise('Trainer:fit: the loader gives no batch', 'EARG') end
   if group then finish(self, group, last, began) end -- where the loader does not say how many
-  settle(self, last)
+  if not others then settle(self, last) end
   call.check(C.rg_device_wait(dtype.device(self.batch.device, 'Trainer'))) -- the last step as well
   self.trained_s = self.trained_s + seconds_now() - began - self.running.aside_s
-  return self.running.sum / self.running.weight, rows
+  return self.running.sum / self.running.weight, self.running.rows
 end
 
 local function check_loader(loader, what)
   if type(loader) ~= 'table' or type(loader.each) ~= 'function' then
     blame.raise(('%s: a loader is expected, got %s'):format(what, blame.show(loader)), 'EARG')
   end
-end
-
--- What a batch adds: its loss, what that counts by, its hits, and out of how many.
-local function validated(self, x, y)
-  x, y = self.batch:here(x), self.batch:here(y)
-  local n, output = x:size(1), self.batch:forward(x)
-  local loss, total, counts = losses.with_total(self.loss, output, y)
-  local found = { total and Batch.sum(loss, total) or loss:to 'f64' * n, total or n }
-  local axes = #output:size()
-  if dtype.kind[y.dtype] ~= 'whole' or axes ~= #y:size() + 1 then return found end
-  local hit = output:argmax(axes):eq(y):to 'f64'
-  if counts and counts.count == hit.count then
-    found[3], found[4] = (hit * counts:reshape(hit:size())):sum(), counts:sum()
-  else
-    found[3], found[4] = hit:mean() * n, n
-  end
-  return found
-end
-
--- Loss, accuracy, and out of how many rows or labels that is.
-local function evaluated(self, loader)
-  self.model:eval()
-  self.batch:place()
-  local sums = {} -- where the model is: read once, at the end
-  for x, y in loader:each() do
-    rows_of(x, y)
-    grad.no_grad(memory.scope, function()
-      for i, each in pairs(validated(self, x, y)) do
-        sums[i] = sums[i] and sums[i] + each or each
-      end
-      return sums
-    end)
-  end
-  if not sums[1] then blame.raise('Trainer:validate: the loader gives no batch', 'EARG') end
-  for i, each in pairs(sums) do sums[i] = ref.is(each) and each:item() or each end
-  return sums[1] / sums[2], sums[3] and sums[3] / sums[4], sums[4]
 end
 
 --- The mean loss over a loader, and the share of rows whose largest score is at their label where
@@ -313,7 +287,7 @@ end
 -- >> return trainer:inference()
 function Trainer:inference(loader)
   if loader ~= nil then check_loader(loader, 'Trainer:inference') end
-  local net = self.model:clone():eval()
+  local net = together.bare(self.model):clone():eval()
   if self.options.infer ~= 'i8' then return net end
   local static, dynamic = unpack(late.above.int8)
   if loader then return require(static[1])[static[2]](net, { calibrate = loader, rows = false }) end
@@ -331,7 +305,8 @@ end
 local TABLE = { 'table', required = true, doc = 'as Trainer:state gives it' }
 local COUNT = { 'integer', required = true, min = 0, doc = 'as Trainer:state gives it' }
 local STATE = { model = TABLE, optimizer = TABLE, others = TABLE, loaders = TABLE, stream = TABLE,
-  history = TABLE, metrics = TABLE, epoch = COUNT, waited = COUNT, steps = COUNT,
+  history = TABLE, metrics = TABLE, epoch = COUNT,
+  streams = { 'table', doc = 'those of all ranks' }, waited = COUNT, steps = COUNT,
   parts = { 'integer', required = true, min = 1, doc = 'that batches are cut into' },
   best = { 'number', required = true, doc = 'the least loss of an epoch' },
   seconds = { 'number', required = true, min = 0, doc = 'trained' } }
@@ -342,10 +317,13 @@ local STATE = { model = TABLE, optimizer = TABLE, others = TABLE, loaders = TABL
 ---@param validation table|nil the loader that validates; the last one, when left out
 ---@return table state of numbers, texts and tensors; the tensors themselves, not copies
 function Trainer:state(loader, validation)
-  return { model = self.model:state(), optimizer = self.optimizer:state(), epoch = self.epoch,
-    best = self.best, waited = self.waited, history = self.history, metrics = self.metrics,
-    steps = self.steps_before + #self.curve, seconds = self.trained_s, parts = self.batch.parts,
-    stream = random.default():state(), others = checkpoint.states(parts(self)),
+  local own, others = random.default():state(), self.together
+  if others then others:settle() end
+  return { model = together.bare(self.model):state(), optimizer = self.optimizer:state(),
+    epoch = self.epoch, best = self.best, waited = self.waited, history = self.history,
+    metrics = self.metrics, steps = self.steps_before + #self.curve, seconds = self.trained_s,
+    parts = self.batch.parts, stream = own, streams = others and others:streams(own),
+    others = checkpoint.states(parts(self)),
     loaders = checkpoint.states { train = loader or self.loader,
       validate = validation or self.validation } }
 end
@@ -391,14 +369,16 @@ function Trainer:load_state(state, loader)
   end
   if loader ~= nil then check_loader(loader, 'Trainer:resume') end
   random.check_state(state.stream, what)
-  local before = checkpoint.still(self.model:state())
-  self.model:load_state(state.model)
+  for _, stream in ipairs(state.streams or {}) do random.check_state(stream, what) end
+  local model = together.bare(self.model)
+  local before = checkpoint.still(model:state())
+  model:load_state(state.model)
   local ok, err = pcall(function()
     self.optimizer:check_state(state.optimizer)
     checkpoint.load_parts(parts(self), state.others)
   end)
   if not ok then
-    self.model:load_state(before)
+    model:load_state(before)
     error(err, 0)
   end
   self.optimizer:load_state(state.optimizer) -- behind the schedule, which sets rates
@@ -408,9 +388,9 @@ function Trainer:load_state(state, loader)
   self.curve, self.loaded = {}, true
   self.steps_before, self.trained_s, self.began_s = state.steps, state.seconds, state.seconds
   self.batch.parts = state.parts
-  random.default():load_state(state.stream)
+  self.stream = self.together and self.together:stream(state) or state.stream
+  random.default():load_state(self.stream) -- and where fit begins: a loader may draw a seed before
   self.waiting = { train = state.loaders.train, validate = state.loaders.validate }
-  self.stream = state.stream -- once more where fit begins: a loader may draw its seed before
   if loader then go_on(self, loader) end
   return self
 end
@@ -426,12 +406,14 @@ local function path_of(self, name, what)
   return ('%s/%s.safetensors'):format(self.options.folder, name)
 end
 
---- Write a checkpoint: `state`, in a file.
+--- Write a checkpoint: `state`, in a file. Of several ranks all call it, and rank 0 writes.
 ---@param name string 'last' or 'best'
 ---@param loader table|nil the last one that fit was given, when left out
 ---@param validation table|nil the loader that validates; the last one, when left out
 function Trainer:save(name, loader, validation)
-  checkpoint.save(path_of(self, name, 'Trainer:save'), self:state(loader, validation))
+  local path, state = path_of(self, name, 'Trainer:save'), self:state(loader, validation)
+  local function write() checkpoint.save(path, state) end
+  if self.together then self.together:first('Trainer:save', write) else write() end
 end
 
 --- Go on from a checkpoint, if there is one: what follows has the same bits as without the break.
@@ -440,6 +422,10 @@ end
 ---@return boolean found
 function Trainer:resume(loader, name)
   local state = checkpoint.load(path_of(self, name or 'last', 'Trainer:resume'))
+  if self.together then
+    self.together:agree('Trainer:resume', { ['the checkpoint'] = state and ('of epoch %d, step %d')
+      :format(state.epoch, state.steps) or 'not there' })
+  end
   if not state then return false end
   self:load_state(state, loader)
   return true
@@ -482,8 +468,10 @@ local function loader_of(self, given)
     known = known and rawequal(self.made.sources[i], given[i])
   end
   if known then return self.made end
+  local ranks = self.together and self.together.size or 1
   self.made = data.Loader(given, { batch = math.min(setup.batch(self.options) or 64,
-    given[1]:size(1)), shuffle = self.options.shuffle })
+    math.ceil(given[1]:size(1) / ranks)), shuffle = self.options.shuffle,
+    world = self.together and self.together.world })
   return self.made
 end
 
@@ -501,7 +489,7 @@ function Trainer:fit(loader, opts)
   opts = options.check(FIT, opts, 'Trainer:fit')
   if opts.validate then check_loader(opts.validate, 'Trainer:fit: validate') end
   loader = loader_of(self, loader)
-  setup.fit(self, loader)
+  setup.fit(self, loader, opts)
   go_on(self, loader, opts.validate)
   if self.stream then random.default():load_state(self.stream) end
   self.stream, self.loader, self.validation, self.lost = nil, loader, opts.validate, nil
@@ -519,6 +507,8 @@ function Trainer:fit(loader, opts)
       seconds = seconds, rows_per_s = rows / seconds, lr = self.optimizer:lr(),
       peak_bytes = memory.stats(device).peak + self.batch:plan_bytes() }
     if self.options.trim_every then row.trimmed_bytes = self.running.trimmed end
+    local stopping = require('ridge').stopping()
+    if self.together then stopping = self.together:ended(row, stopping, rows) end
     if opts.validate then
       row.val_loss, row.accuracy, row.accuracy_n = evaluated(self, opts.validate)
       log.interval(row)
@@ -529,7 +519,8 @@ function Trainer:fit(loader, opts)
     self.say(log.epoch(row, opts.epochs, self.history))
     self.say(memory.line(device))
     if self.options.monitor then self.options.monitor:epoch(self, row) end
-    stopped = too_long and 'patience' or require('ridge').stopping() and 'interrupt' or nil
+    if not self.together then stopping = require('ridge').stopping() end
+    stopped = too_long and 'patience' or stopping and 'interrupt' or nil
   end
   if self.debug then self.debug:finish() end
   return self.history, stopped
@@ -576,12 +567,12 @@ function Trainer:summary() return log.summary(self) end
 function Trainer:status()
   local o, plans = self.options, 0
   for _ in self.batch.plans:each() do plans = plans + 1 end
-  local mini = self.mini_batch or setup.batch(o)
+  local mini, ranks = self.mini_batch or setup.batch(o), self.together and self.together.size or 1
   return { epoch = self.epoch, steps = self.steps_before + #self.curve, best = self.best,
     config = { mixed_precision = o.autocast or false,
       compile_enabled = self.batch.options.compile or false, plans = plans,
       accumulate = o.accumulate, mini_batch_size = mini or false,
-      effective_batch_size = mini and mini * o.accumulate or false,
+      effective_batch_size = mini and mini * o.accumulate * ranks or false,
       parts = self.batch.parts, clip = o.clip or false,
       stability = self.stability and tostring(self.stability) or false,
       level = o.level or false } }
