@@ -76,21 +76,6 @@ local function blend(running, values, n, share, factor)
   running:mul_(1 - share):add_(along(values, n, running))
 end
 
--- The axes of a batch that are added up, where channels lie, and the shape that goes along.
-local function axes_of(norm, x)
-  local shape = x:size()
-  local channels = norm.layout == 'nhwc' and #shape or 2
-  if #shape < 2 or shape[channels] ~= norm.n then return nil end
-  local axes, flat, count = {}, {}, 1
-  for i, size in ipairs(shape) do
-    flat[i] = i == channels and size or 1
-    if i ~= channels then
-      axes[#axes + 1], count = i, count * size
-    end
-  end
-  return axes, flat, count
-end
-
 -- x with mean 0 and variance 1 in each channel, over all ranks; f32 or f64.
 local function normalised(norm, weight, world, axes, flat, count)
   local n = norm.n
@@ -152,7 +137,7 @@ local function normalised(norm, weight, world, axes, flat, count)
 end
 
 local function forward(net, norm, x)
-  local axes, flat, count = axes_of(norm, x)
+  local axes, flat, count = norms.axes(norm, x)
   if not axes then return nil end -- refused as ever
   local kind = x.dtype == 'f64' and 'f64' or 'f32'
   local y = normalised(norm, net.weighs or net.rows, net.world, axes, flat, count)(x:to(kind))

@@ -69,6 +69,27 @@ function BatchNorm:forward(x)
   return ref.wrap(ref.slot[0])
 end
 
+--- Axes that means of a batch are taken over, the shape of a number for each channel, and how many
+--- elements each is of; nil where the layer refuses the batch.
+---@param norm table
+---@param x Tensor
+---@return number[]|nil axes
+---@return number[]|nil shape
+---@return number|nil count
+function M.axes(norm, x)
+  local shape = x:size()
+  local channels = norm.layout == 'nhwc' and #shape or 2
+  if #shape < 2 or shape[channels] ~= norm.n then return nil end
+  local axes, flat, count = {}, {}, 1
+  for i, size in ipairs(shape) do
+    flat[i] = i == channels and size or 1
+    if i ~= channels then
+      axes[#axes + 1], count = i, count * size
+    end
+  end
+  return axes, flat, count
+end
+
 function BatchNorm:__tostring()
   return ('nn.BatchNorm(%d, eps %g)'):format(self.n, self.eps)
 end

@@ -17,6 +17,7 @@ local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
+local Parts = require('ridge.nn.running').Parts
 
 local M = {}
 
@@ -83,16 +84,20 @@ local Parallel = class.class(WHAT, Module)
 local SPEC = {
   devices = { 'table', required = true, doc = 'their names; the first one keeps the parameters' },
   axis = { 'integer', default = 1, min = 1, max = 8, doc = 'that batches lie along' },
+  running = { 'string', default = 'first', choices = { 'first', 'all' },
+    doc = 'parts that running statistics (nn.BatchNorm) are of' },
 }
 
 --- A module whose batches are split over devices: outputs come together on the first one, which
 --- has the parameters and gets their gradients. It is moved there, so an optimizer is made behind
 --- this. A batch of fewer rows than there are devices uses as many as it has rows.
 ---
---- While training, running statistics (nn.BatchNorm) are those of the first part, and dropout draws
---- for the parts one after the other.
+--- While training, each part is normalised by itself (nn.BatchNorm), running statistics are those
+--- of the first device's parts, or with running = 'all' of all parts, and dropout draws for the
+--- parts one after the other.
 ---@param module table
----@param opts table {devices = {'cuda:0', 'cuda:1'}, axis = 1}
+---@param opts table {devices = {'cuda:0', 'cuda:1'}, axis = 1,
+---  running = 'first'}
 -- >> ridge.nn.DataParallel(ridge.nn.Linear(3, 2), {devices = {'cpu'}})(ridge.ones(4, 3)).shape
 function Parallel:init(module, opts)
   Module.init(self)
@@ -101,7 +106,7 @@ function Parallel:init(module, opts)
     blame.raise(('%s: a module is expected, got %s'):format(WHAT, blame.show(module)), 'EARG')
   end
   if #opts.devices == 0 then blame.raise(WHAT .. ': the list of devices is empty', 'EARG') end
-  self.devices, self.axis = {}, opts.axis
+  self.devices, self.axis, self.running = {}, opts.axis, opts.running
   for i, name in ipairs(opts.devices) do
     local number = dtype.device(name == nil and '' or name, WHAT)
     self.devices[i] = ffi.string(C.rg_device_name(number))
@@ -145,12 +150,16 @@ function Parallel:forward(...)
     end
   end
   local results, count = {}, 0
+  local kept = self.running == 'all' and self.training and n > 1 and Parts(self.module)
   for i = 1, n do
     local function keep(...)
       results[i], count = { ... }, math.max(count, select('#', ...))
     end
-    keep(replicas[self.devices[i]](unpack(parts[i], 1, args.n)))
+    local replica = replicas[self.devices[i]]
+    local function run() keep(replica(unpack(parts[i], 1, args.n))) end
+    if kept then kept:part(replica, run) else run() end
   end
+  if kept then kept:keep() end
   local out = {}
   for k = 1, count do
     local list = {}

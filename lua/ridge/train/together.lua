@@ -188,13 +188,15 @@ function Together:end_of(done, all) -- luacheck: no self
     done, all), 'EARG')
 end
 
---- What an epoch came to on all ranks; the slowest one says how long it took.
+--- What an epoch came to on all ranks; the slowest one says how long it took. Running statistics
+--- that each has kept by itself become those of rank 0, which are saved.
 ---@param row table seconds, rows_per_s, peak_bytes, which are changed
 ---@param stopping boolean is a stop asked for here?
 ---@param rows number of all ranks
 ---@return boolean stopping anywhere
 function Together:ended(row, stopping, rows)
   local any = false
+  self:settle()
   for _, each in ipairs(self:gather { row.seconds, row.peak_bytes, stopping and 1 or 0 }) do
     row.seconds, row.peak_bytes = math.max(row.seconds, each[1]), math.max(row.peak_bytes, each[2])
     any = any or each[3] > 0
@@ -218,7 +220,7 @@ function Together:add(sums, n)
   return out
 end
 
---- Running statistics that ranks kept by themselves become those of rank 0, which are saved.
+--- Running statistics become those of rank 0.
 function Together:settle() parallel.settle(self.net) end
 
 -- -- Random numbers -------------------------------------------------------------------------------

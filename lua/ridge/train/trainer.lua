@@ -318,7 +318,6 @@ local STATE = { model = TABLE, optimizer = TABLE, others = TABLE, loaders = TABL
 ---@return table state of numbers, texts and tensors; the tensors themselves, not copies
 function Trainer:state(loader, validation)
   local own, others = random.default():state(), self.together
-  if others then others:settle() end
   return { model = together.bare(self.model):state(), optimizer = self.optimizer:state(),
     epoch = self.epoch, best = self.best, waited = self.waited, history = self.history,
     metrics = self.metrics, steps = self.steps_before + #self.curve, seconds = self.trained_s,

@@ -3,6 +3,7 @@
 
 local ridge = require 'ridge'
 local nn, dist = ridge.nn, ridge.dist
+local worlds = require 'ridge.world'
 
 local what, folder = arg[1], arg[2]
 local world = dist.init { timeout = 120 }
@@ -220,11 +221,11 @@ end
 
 -- What two ranks have kept is gone on from by any number of them.
 function RUN.fewer()
-  local trainer, loader, net, val = dropping { folder = folder .. '/resumed2' }
+  local trainer, loader, net = dropping { folder = folder .. '/resumed2' }
   local found = trainer:resume(loader, 'first')
   local before = trainer.epoch
   trainer.options.folder = nil
-  trainer:fit(loader, { epochs = 3, validate = val })
+  trainer:fit(loader, { epochs = 3 }) -- its end makes running statistics the same
   say('fewer', tostring(found and dist.same(net)), before)
 end
 
@@ -288,14 +289,27 @@ function RUN.refused()
     local ok, err = pcall(f)
     say('refused', i, tostring(ok), (tostring(err):gsub('\n.*', '')))
   end
-  local t, lines = trainer {}
+  local t, lines
+  local ok, err = pcall(function() -- a loader that ends too early
+    local short = made(2, function() return ridge.randn(4, 20), ridge.zeros(4):to 'i64' end)
+    function short.len() return 3 end
+    trainer {}:fit(short, { epochs = 1 })
+  end)
+  say('refused 14', tostring(ok), (tostring(err):gsub('\n.*', '')))
+  t, lines = trainer {}
   t:fit(made(last and 4 or 3, function(i)
     return ridge.randn(4, 20), ridge.zeros(4):to 'i64' + i
   end), { epochs = 1 })
   say('least', #t.curve, rank == 0 and tostring(lines[1]:find '3 to 4 batches' ~= nil) or #lines)
+  local start, sums = worlds.start, 0 -- gradients go once a step
+  function worlds.start(w, name, fields, ...)
+    sums = sums + (name == 'dist.DataParallel' and fields.op == 3 and 1 or 0)
+    return start(w, name, fields, ...)
+  end
   local gathered = trainer { effective_batch_size = 24, mini_batch_size = BATCH / size }
   gathered:fit(loader_of(x, y), { epochs = 1 })
-  say('effective', gathered.options.accumulate, gathered:status().config.effective_batch_size)
+  say('effective', gathered.options.accumulate, gathered:status().config.effective_batch_size,
+    sums, #gathered.curve)
 end
 
 RUN[what]()

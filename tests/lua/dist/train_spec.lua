@@ -128,12 +128,13 @@ describe('a trainer on ranks', function()
       'Trainer: world is what ridge.dist.init gives, got a table',
       'effective_batch_size is 10, which is no multiple of the 8 rows of a batch of 2 ranks',
       'the loader of rank 0 does not say how many batches it has', 'no space left',
+      'the loader gave 2 batches and had said 3; other ranks wait$',
     } do
       all_say(2, text, ('refused %d false .*%s'):format(i, sentence))
     end
     all_say(1, text, 'refused 13 false .*Trainer:save: on rank 0: no space left')
     all_say(1, text, 'least 3 true')
     all_say(1, text, 'least 3 0')
-    all_say(2, text, 'effective 2 24')
+    all_say(2, text, 'effective 2 24 3 3$')
   end)
 end)
