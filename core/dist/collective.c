@@ -92,19 +92,22 @@ static rg_status is_late(const rg_group_work *w, const rg_group_call *call, bool
 {
   char what[96];
   char names[160];
+  char step[48] = "";
   double s = (double)atomic_load(&w->timeout_ns) / 1e9;
+  long long number = (long long)atomic_load(&w->step);
 
   who(w, names, sizeof(names));
   rg_group_text(call->kind, call->op, call->dtype, call->count, what, sizeof(what));
+  if (number > 0) snprintf(step, sizeof(step), " in step %lld", number);
   if (came) {
-    return rg_fail(RG_ENET,
-                   "dist: %s come to collective %lld (%s) and not answered since, for %g s", names,
-                   (long long)w->serial, what, s);
+    return rg_fail(RG_ELATE,
+                   "dist: %s come to collective %lld (%s)%s and not answered since, for %g s",
+                   names, (long long)w->serial, what, step, s);
   }
-  return rg_fail(RG_ENET,
-                 "dist: %s not come to collective %lld (%s) within %g s%s; the timeout is that of "
-                 "ridge.dist.init",
-                 names, (long long)w->serial, what, s,
+  return rg_fail(RG_ELATE,
+                 "dist: %s not come to collective %lld (%s)%s within %g s%s; the timeout is that "
+                 "of ridge.dist.init",
+                 names, (long long)w->serial, what, step, s,
                  w->serial > 1 ? ", and had come to all before" : "");
 }
 

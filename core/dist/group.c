@@ -229,6 +229,11 @@ rg_status rg_group_set_timeout(rg_group *g, double seconds)
   return RG_OK;
 }
 
+void rg_group_set_step(rg_group *g, int64_t step)
+{
+  atomic_store(&g->work.step, step);
+}
+
 void rg_group_part(int64_t n, int32_t rank, int32_t size, int64_t *first, int64_t *part)
 {
   int64_t each = n / size;

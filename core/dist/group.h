@@ -79,6 +79,7 @@ typedef struct rg_group_work {
   int64_t scratch_bytes;
   int64_t serial; /* of the call that runs, from 1 */
   _Atomic int64_t timeout_ns;
+  _Atomic int64_t step; /* of training that this rank is in, from 1; 0: none yet */
   _Atomic int32_t stop; /* 1: give up */
 } rg_group_work;
 

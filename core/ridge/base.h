@@ -50,11 +50,12 @@ enum { RG_ABI = 1 };
   X(RG_ENEEDLUA,  -14, "a function written in Lua has to run")                                   \
   X(RG_ERELEASED, -15, "the tensor was released")                                                \
   X(RG_ECAPTURE,  -16, "not possible while capturing")                                            \
-  X(RG_ENAN,      -17, "a number that is not finite")
+  X(RG_ENAN,      -17, "a number that is not finite")                                              \
+  X(RG_ELATE,     -18, "another process did not come in time")
 /* clang-format on */
 
 #define RG_STATUS_ENUM(name, number, text) name = number,
-enum { RG_STATUS_LIST(RG_STATUS_ENUM) RG_STATUS_COUNT = 18 };
+enum { RG_STATUS_LIST(RG_STATUS_ENUM) RG_STATUS_COUNT = 19 };
 
 typedef int32_t rg_status;
 

@@ -84,6 +84,9 @@ RG_API const char *rg_group_library(const rg_group *group);
 /* How long a rank waits for others that do not come, in seconds; above 0. */
 RG_API rg_status rg_group_set_timeout(rg_group *group, double seconds) RG_CHECK;
 
+/* The step of training that this rank is in, from 1: what is said of ranks that do not come. */
+RG_API void rg_group_set_step(rg_group *group, int64_t step);
+
 /*
 ** Which of n things belong to a rank: first .. first + *part - 1, in ranges that differ by one.
 **
@@ -109,7 +112,8 @@ RG_API int32_t rg_group_ended(rg_group *group, int64_t ticket);
 /*
 ** Wait until the call of a ticket, and so all before it, has ended.
 **
-** RG_ENET: a rank did not come in time, or came with another call; RG_EINTR: a stop was asked for.
+** RG_ELATE: a rank did not come in time; RG_ENET: it came with another call; RG_EINTR: a stop was
+** asked for.
 ** Behind any failure the group is of no use any more, and says so each time.
 */
 RG_API rg_status rg_group_wait(rg_group *group, int64_t ticket) RG_CHECK;

@@ -21,6 +21,19 @@ local ticket_slot = ffi.new 'int64_t[1]'
 
 local World = class 'dist.World'
 
+ffi.cdef [[
+long ridge_world_send(int, const void *, size_t, int) __asm__("send");
+int ridge_world_parent(void) __asm__("getppid");
+]]
+
+-- What the keeper of ridge launch is told, over the descriptor that it gave the rank: a process
+-- that somebody else started has none.
+local function tell(text)
+  if tonumber(os.getenv 'RIDGE_LAUNCHED') ~= ffi.C.ridge_world_parent() then return end
+  text = text:gsub('\n.*', '') .. '\n'
+  ffi.C.ridge_world_send(C.RG_PROCESS_CHANNEL, text, #text, 0x4000) -- MSG_NOSIGNAL
+end
+
 -- By world, and not its fields, which are the user's to change: its group, and what is held, by
 -- ticket.
 local groups = setmetatable({}, { __mode = 'k' })
@@ -31,6 +44,9 @@ function World:init(group)
   self.rank, self.size = C.rg_group_rank(group), C.rg_group_size(group)
   self.local_rank, self.local_size = C.rg_group_local_rank(group), C.rg_group_local_size(group)
   self.library = ffi.string(C.rg_group_library(group))
+  self.restart = tonumber(os.getenv 'RIDGE_RESTART') or 0
+  self.first_size = tonumber(os.getenv 'RIDGE_FIRST_RANKS') or self.size
+  self.step = 0
 end
 
 function World:__tostring()
@@ -61,7 +77,9 @@ end
 ---@param what string the function the user called
 ---@param ticket number
 function M.wait(world, what, ticket)
-  call.check(C.rg_group_wait(groups[world], ticket), what)
+  local status = C.rg_group_wait(groups[world], ticket)
+  if status == C.RG_ELATE then tell('late ' .. ffi.string(C.rg_error_message())) end
+  call.check(status, what)
   held[world][ticket] = nil
 end
 
@@ -72,6 +90,14 @@ end
 ---@param ... any what holds the memory
 function M.run(world, what, fields, ...)
   M.wait(world, what, M.start(world, what, fields, ...))
+end
+
+--- A step of training has ended, and the next begins.
+---@param world table
+function M.stepped(world)
+  world.step = world.step + 1
+  C.rg_group_set_step(groups[world], world.step + 1)
+  if world.step == 1 then tell 'begun' end
 end
 
 --- Numbers of rank 0.
@@ -155,7 +181,9 @@ local here
 --- Behind that the world is of no use: when a process ends with an error, its launcher ends the
 --- others. Messages are protected by nothing: trusted networks only.
 ---@param given table|nil {backend = 'auto', timeout = 60}
----@return table world rank (from 0), size, local_rank and local_size (on this machine), library
+---@return table world rank (from 0), size, local_rank and local_size (on this machine), library;
+---  restart (how often ridge launch has started the job again), first_size (its ranks at first),
+---  step (backward passes of DataParallel that have ended)
 -- >> ridge.dist.init().size
 function M.init(given)
   local opts = options.check(SPEC, given, 'dist.init')

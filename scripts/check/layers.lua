@@ -26,7 +26,7 @@ local LUA_ROWS = {
   { "graph_changes", "graph_dot", "graph_memory", "graph_text" }, { "graph" }, -- late
   { "capture" }, { "init" }, { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
   { "compile", "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },
-  { "bench", "report", "repl", "train" }, { "advise", "kernel", "quant" }, { "prune" },
+  { "bench", "report", "repl", "train" }, { "advise", "kernel", "launch", "quant" }, { "prune" },
   { "smaller" }, { "docs" }, { "cli", "model_file" }, { "recipes" },
 }
 local FAMILY = { budget = "base", device = "base", ring = "base", attention = "op", image = "op",

@@ -1,13 +1,15 @@
 -- SPDX-License-Identifier: MIT
---- `ridge launch -n N script.lua args`: the same script as N processes of this machine.
+--- `ridge launch -n N script.lua args`: the same script as N processes, here or on more machines.
 --
--- mpirun starts them. They are tied together: mpirun gets SIGTERM when this process is gone,
--- however it went, and a rank gets SIGKILL when mpirun is, so no process outlives them.
+-- mpirun starts them, each behind a keeper (ridge.launch). They are tied together: mpirun gets
+-- SIGTERM when this process is gone, however it went, a keeper SIGKILL when mpirun is, and a rank
+-- when its keeper is, so no process outlives them.
 
-local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local args = require 'ridge.cli.args'
 local host = require 'ridge.host'
+local job = require 'ridge.launch.job'
+local mpirun = require 'ridge.launch.mpirun'
 local plain = require 'ridge.plain'
 local process = require 'ridge.process'
 local recipe = require 'ridge.cli.recipe'
@@ -16,40 +18,45 @@ local stored = require 'ridge.cli.stored'
 local M = {}
 
 M.summary = 'start a script as several processes that train together'
-M.usage = 'ridge launch -n N script.lua [args]'
+M.usage = 'ridge launch -n N [--hosts a:4,b:4] [--restarts N] script.lua [args]'
 
 local SPEC = {
   { 'n', 2, 'processes (ranks)', short = 'n', min = 1, max = 512, integer = true },
+  { 'hosts', '', 'machines and how many ranks each may have: a:4,b:4; this one when left out' },
+  { 'restarts', 0, 'start again so often when a rank fails, to go on from a checkpoint', min = 0,
+    max = 1e6, integer = true },
+  { 'wait', 1, 'seconds before the first restart, twice as many before each other one', min = 0,
+    max = 3600 },
+  { 'min_ranks', 0, 'go on with fewer ranks, these at least, where a machine is lost', min = 0,
+    max = 512, integer = true },
+  { 'silence', 30, 'seconds after which a machine that says nothing is lost', min = 1, max = 1e6 },
   about = [[
-Starts the same script as N processes of this machine, which ridge.dist.init joins. What stands
-behind the script are its own options. Each rank's lines begin with its number. Processors are
-shared out: OMP_NUM_THREADS is set to processors / N, unless it is set. The status is that of the
-first rank that failed; then, and with Ctrl-C, all end. It needs mpirun, Debian's openmpi-bin.
+Starts the same script as N processes, which ridge.dist.init joins. What stands behind the script
+are its own options. Each rank's lines begin with its number. Processors are shared out:
+OMP_NUM_THREADS is set to processors / N, unless it is set. The status is that of the first rank
+that failed, and 5 where ranks waited in vain for another one; then, and with Ctrl-C, all end. It
+needs mpirun, Debian's openmpi-bin.
 
-    ridge launch -n 2 train.lua --epochs 5]],
+With --hosts ranks fill machines in that order, over ssh without questions; ridge, the script and
+its folder are at the same places on each. Messages are not protected: trusted networks only.
+
+With --restarts the same command runs again when a rank has failed behind the first step of
+training. world.restart says how often that was: the script goes on from its last checkpoint by
+itself. With --min-ranks a machine that is not reached any more is left out.
+
+    ridge launch -n 2 train.lua --epochs 5
+    ridge launch -n 8 --hosts a:4,b:4 --restarts 3 train.lua]],
   rest = 'SCRIPT [its options]',
 }
 
-local GRACE_NS = 5e9 -- for mpirun to end its ranks
-
--- What mpirun is told. On one machine ranks speak through shared memory; of another process's own
--- containers often let nobody read (ompi #4948). Who waits must not spin beside who computes.
-local OPTIONS = {
-  { 'btl', 'self,vader' }, { 'btl_vader_single_copy_mechanism', 'none' },
-  { 'mpi_yield_when_idle', '1' },
-}
-
-ffi.cdef [[
-int ridge_launch_kill(int, int) __asm__("kill");
-unsigned ridge_launch_user(void) __asm__("geteuid");
-]]
+local MOST_WAIT = 60 -- seconds between two starts
 
 -- The words in front of the script, and the others.
 local function split(argv)
   local own, i = {}, 1
   while argv[i] and argv[i]:find '^%-' do
     own[#own + 1] = argv[i]
-    if argv[i] == '-n' or argv[i] == '--n' then
+    if not argv[i]:find '=' and argv[i] ~= '--help' and argv[i] ~= '-h' then
       i = i + 1
       own[#own + 1] = argv[i]
     end
@@ -58,130 +65,99 @@ local function split(argv)
   return own, { unpack(argv, i) }
 end
 
--- Which of these the user has set as Open MPI reads them.
-local function given()
-  return { btl = os.getenv 'OMPI_MCA_btl', mpi_yield_when_idle =
-    os.getenv 'OMPI_MCA_mpi_yield_when_idle', btl_vader_single_copy_mechanism =
-    os.getenv 'OMPI_MCA_btl_vader_single_copy_mechanism' }
+local function slots(hosts)
+  local n = 0
+  for _, each in ipairs(hosts) do n = n + each.slots end
+  return n
 end
 
-local function words(n, mpirun, setpriv, rest)
-  local list = { '/bin/sh', '-c', 'exec "$@" >&3 2>&3 3>&-', 'sh', setpriv, '--pdeathsig', 'TERM',
-    mpirun, '-n', tostring(n), '--bind-to', 'none', '--oversubscribe', '--tag-output' }
-  if ffi.C.ridge_launch_user() == 0 then list[#list + 1] = '--allow-run-as-root' end
-  local own = given()
-  for _, option in ipairs(OPTIONS) do
-    if not own[option[1]] then
-      for _, word in ipairs { '--mca', option[1], option[2] } do list[#list + 1] = word end
-    end
+-- What each rank finds in its environment.
+local function environment(opt, n, attempt)
+  local env = { RIDGE_RESTART = tostring(attempt), RIDGE_FIRST_RANKS = tostring(opt.n) }
+  local here = math.min(n, opt.hosts and opt.hosts[1].slots or n)
+  local threads = host.settings.threads or math.max(1, math.floor(C.rg_processors() / here))
+  if host.settings.threads or not os.getenv 'OMP_NUM_THREADS' then
+    env.OMP_NUM_THREADS = tostring(threads)
   end
-  for _, word in ipairs { setpriv, '--pdeathsig', 'KILL', process.program() } do
-    list[#list + 1] = word
+  if opt.hosts then
+    env.LUA_PATH, env.LUA_CPATH = package.path, package.cpath
   end
-  for _, word in ipairs(rest) do list[#list + 1] = word end
-  return list
+  return env
 end
 
--- -- What they print ------------------------------------------------------------------------------
-
-local TAG = '^%[%d+,(%d+)%]<std(%a+)>:(.*)$'
-
--- A line of a rank is printed, one of mpirun's own is kept: one sentence is made of its banners.
-local function tell(line, own)
-  local rank, stream, text = line:match(TAG)
-  if not rank then
-    own[#own + 1] = line
-    return
+-- Leave out machines that are lost; how many ranks there can be.
+local function without(opt, lost, n)
+  local left = {}
+  for _, each in ipairs(opt.hosts or {}) do
+    if not lost[each.name] then left[#left + 1] = each end
   end
-  text = text:gsub('%[%d+,%d+%]<std%a+>:$', '') -- behind a last line
-  if text == '' and stream == 'err' then return end
-  local to = stream == 'out' and io.stdout or io.stderr
-  to:write(('[%s] %s\n'):format(rank, text))
-  to:flush()
+  if not opt.hosts or #left == #opt.hosts then return n end
+  opt.hosts = left
+  return math.min(n, slots(left))
 end
 
--- How the first rank that failed ended, as mpirun says it.
-local function reason(own, status)
-  local text = table.concat(own, '\n')
-  local rank, code = text:match 'Process name: %[%[%d+,%d+%],(%d+)%]%s+Exit code:%s+(%d+)'
-  if rank then return ('rank %s ended with status %s'):format(rank, code) end
-  local at, signal = text:match 'process rank (%d+) with PID.-exited on signal (%d+)'
-  if at then return ('rank %s was ended by signal %s'):format(at, signal) end
-  rank = text:match 'due to process rank (%d+)'
-  if rank then return ('rank %s ended while others were still at work'):format(rank) end
-  return text:gsub('%s+$', '') .. ('\nmpirun ended with status %d'):format(status)
-end
-
--- -- Their end ------------------------------------------------------------------------------------
-
--- Processes that one has started.
-local function children(pid)
-  local list = {}
-  for _, thread in ipairs(host.directory(('/proc/%d/task'):format(pid)) or {}) do
-    local file = io.open(('/proc/%d/task/%s/children'):format(pid, thread), 'rb')
-    for number in (file and file:read '*a' or ''):gmatch '%d+' do
-      list[#list + 1] = tonumber(number)
-    end
-    if file then file:close() end
+-- Sleep; false where Ctrl-C came.
+local function pause(seconds)
+  local until_ns = tonumber(C.rg_clock_ns()) + seconds * 1e9
+  while tonumber(C.rg_clock_ns()) < until_ns do
+    if host.stopping() then return false end
+    require('ridge.launch.line').wait({}, 50)
   end
-  return list
+  return true
 end
 
--- End all of it: by mpirun where that obeys, else by process id.
-local function finish(job)
-  local ranks = children(job.pid)
-  job:kill(15)
-  local ok, how = pcall(job.wait, job, GRACE_NS)
-  if ok and not how.running then return end
-  for _, pid in ipairs(ranks) do ffi.C.ridge_launch_kill(pid, 9) end
-  job:kill(9)
-  job:close()
-end
+local function note(...) plain.note('ridge launch: ' .. (...):format(select(2, ...)) .. '\n') end
 
-local function follow(job, own)
-  while true do
-    local line = job:receive()
-    if not line then break end
-    tell(line, own)
-  end
-  if job.channel.pending ~= '' then tell(job.channel.pending, own) end
-  return job:wait()
-end
-
-local function run(n, rest)
-  local mpirun, setpriv = process.find 'mpirun', process.find 'setpriv'
-  if not mpirun then
-    return stored.fail('launch', "there is no mpirun on the PATH; Debian's openmpi-bin has it")
-  elseif not setpriv then
-    return stored.fail('launch', "there is no setpriv on the PATH; Debian's util-linux has it")
-  end
-  local threads = host.settings.threads or math.max(1, math.floor(C.rg_processors() / n))
-  local env = {}
-  if host.settings.threads or not os.getenv 'OMP_NUM_THREADS' then env.OMP_NUM_THREADS = threads end
-  local job = process.spawn { program = words(n, mpirun, setpriv, rest), env = env,
-    own_group = true }
-  local own = {}
-  local ok, how = pcall(follow, job, own)
-  if not ok then
-    host.stopped()
-    finish(job)
-    if type(how) == 'table' and how.code == 'EINTR' then
+-- One start after the other.
+local function run(opt, programs, rest)
+  local n, wait = opt.n, opt.wait
+  for attempt = 0, opt.restarts do
+    local how = job.run { n = n, hosts = opt.hosts, programs = programs, rest = rest,
+      silence = opt.silence, env = environment(opt, n, attempt), folder = opt.folder }
+    if how.status == 130 then
       io.stderr:write 'interrupted: all ranks have ended\n'
       return 130
+    elseif how.status == 0 then
+      return 0
     end
-    error(how, 0)
+    if attempt == opt.restarts or not how.begun then
+      note('%s%s', how.reason, opt.restarts > 0 and not how.begun
+        and '; no step of training had ended, so this is not started again' or '')
+      return how.status
+    end
+    if opt.min_ranks > 0 then n = without(opt, how.lost, n) end
+    if n < math.max(1, opt.min_ranks) then
+      note('%s; %d ranks are left, and --min-ranks is %d', how.reason, n, opt.min_ranks)
+      return how.status
+    end
+    note('%s; restart %d of %d, with %d ranks, in %g s', how.reason, attempt + 1, opt.restarts, n,
+      wait)
+    if not pause(wait) then return 130 end
+    wait = math.min(MOST_WAIT, wait * 2)
   end
-  local status = how.signal > 0 and 128 + how.signal or how.code
-  if status ~= 0 then
-    plain.note(('ridge launch: %s\n'):format(reason(own, status)))
+end
+
+local function checked(opt)
+  if opt.min_ranks > opt.n then
+    return ('--min-ranks is %d, and there are %d ranks'):format(opt.min_ranks, opt.n)
   end
-  return status
+  if opt.hosts == '' then
+    opt.hosts = nil
+    return nil
+  end
+  local hosts, why = mpirun.hosts(opt.hosts)
+  if not hosts then return why end
+  if slots(hosts) < opt.n then
+    return ('--hosts have room for %d ranks, and -n is %d'):format(slots(hosts), opt.n)
+  end
+  opt.hosts = hosts
 end
 
 --- Start the ranks, and follow them to their end.
 ---@param argv string[] options, the script, its arguments
 ---@return integer status that of the first rank that failed
 function M.main(argv)
+  if argv[1] == '--keep' then return require('ridge.launch.keeper').main { unpack(argv, 2) } end
   local own, rest = split(argv)
   local opt, why = args.read(SPEC, own)
   if not opt and why == 'help' then
@@ -192,9 +168,18 @@ function M.main(argv)
   elseif not rest[1] then
     return stored.fail('launch', 'the script is missing')
   end
+  why = checked(opt)
+  if why then return stored.fail('launch', why) end
   local found, reason_of = recipe.find(rest[1])
   if not found then return stored.fail('launch', reason_of) end
-  return run(opt.n, rest)
+  local programs = { mpirun = process.find 'mpirun', setpriv = process.find 'setpriv' }
+  if not programs.mpirun then
+    return stored.fail('launch', "there is no mpirun on the PATH; Debian's openmpi-bin has it")
+  elseif not programs.setpriv then
+    return stored.fail('launch', "there is no setpriv on the PATH; Debian's util-linux has it")
+  end
+  opt.folder = mpirun.folder()
+  return run(opt, programs, rest)
 end
 
 return M

@@ -111,6 +111,8 @@ local function complain(failure)
   io.stderr:write(report.text(failure), '\n')
 end
 
+local CODES = { EINTR = 130, ELATE = 5 } -- statuses of errors that have one of their own
+
 --- Run a chunk of a file or of standard input.
 ---@param source string its text
 ---@param name string its name, as loadstring takes it
@@ -138,7 +140,7 @@ function M.execute(source, name, argv, hooks)
       return 130
     end
     complain(result)
-    return type(result) == 'table' and result.code == 'EINTR' and 130 or 1
+    return type(result) == 'table' and CODES[result.code] or 1
   end
   if type(result) == 'number' and result >= 0 and result <= 255 and result % 1 == 0 then
     if result ~= 0 then return result end

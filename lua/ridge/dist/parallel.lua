@@ -90,6 +90,7 @@ local function finish(self, ended)
   if not ended then return self.buckets and self.buckets:drop() end
   if not self.buckets then settle(self) end
   self.buckets:finish(self.weighs or self.rows)
+  worlds.stepped(self.world)
 end
 
 --- Average the gradients that there are, where no backward pass has (net.hold).

@@ -6,7 +6,8 @@ local nn = ridge.nn
 local dist = ridge.dist
 
 local what, folder = arg[1], arg[2]
-local world = dist.init { timeout = what == 'late' and 1.5 or 120 }
+local WAITS = { late = 1.5, stopped = 1.5, loops = 1.5 }
+local world = dist.init { timeout = WAITS[what] or 120 }
 
 local function say(...) print(('%s'):rep(select('#', ...), ' '):format(...)) end
 
@@ -167,6 +168,25 @@ function RUN.killed()
     require('ffi').C.raise(9)
   end
   dist.barrier()
+end
+
+-- One that is stopped, and would go on if it were told to.
+function RUN.stopped()
+  dist.barrier()
+  if world.rank == 1 then
+    require('ffi').cdef 'int raise(int);'
+    require('ffi').C.raise(19)
+  end
+  dist.barrier()
+end
+
+-- One that is in a loop behind a step of training.
+function RUN.loops()
+  local net = dist.DataParallel(nn.Linear(3, 2, { seed = 1 }))
+  for step = 1, 3 do
+    while world.rank == 1 and step == 3 do ridge.zeros(1) end
+    net(ridge.ones(2, 3)):sum():backward()
+  end
 end
 
 function RUN.late()

@@ -223,10 +223,24 @@ describe('ranks', function()
 
   several('say who does not come, and since which collective', function()
     local text, status = launch(2, 'late')
-    assert.equal(1, status)
+    assert.equal(5, status)
     assert.matches('%[0%] error: dist.all_reduce: rank 1 has not come to collective %d+ '
       .. '%(all_reduce, mean of 3 f32%) within 1.5 s, and had come to all before', text)
     assert.matches('child.lua:%d+ +dist.all_reduce', text)
+  end)
+
+  several('say who is stopped or in a loop, in which step, each of those that wait', function()
+    local text, status = launch(3, 'stopped')
+    assert.equal(5, status)
+    assert.equal(2, lines(text, '%[[02]%] error: dist.barrier: rank 1 has not come to collective'))
+    assert.matches('ranks 0 and 2 waited in vain for rank 1, which was stopped\n', text)
+    assert.equal(0, left 'stopped')
+    text, status = launch(3, 'loops')
+    assert.equal(5, status)
+    assert.equal(2, lines(text, '%[[02]%] error: dist.DataParallel: rank 1 has not come to '
+      .. 'collective %d+ %(all_reduce, weighted mean of 10 f32%) in step 3 within 1.5 s'))
+    assert.matches('ranks 0 and 2 waited in vain for rank 1, which did not come\n', text)
+    assert.equal(0, left 'loops')
   end)
 
   several('all end with their launcher, however it ends', function()

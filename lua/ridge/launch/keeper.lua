@@ -1,0 +1,156 @@
+-- SPDX-License-Identifier: MIT
+--- What a launcher starts for each rank: it starts the rank, tells the launcher how that goes and
+--- ends, and ends it when the launcher says so or is not heard of any more.
+--
+-- It has no part in what ranks send each other, so it answers where a rank is stopped or waits, and
+-- where mpirun does. It says to the launcher: hello SECRET RANK PLACE, pid N, begun (the first step
+-- of training has ended), late TEXT (the rank waited in vain), alive (each second),
+-- ended CODE SIGNAL MEMORY. The launcher says: alive, kill, exit.
+
+local C = require 'ridge.ffi.lib'
+local ffi = require 'ffi'
+local line = require 'ridge.launch.line'
+local process = require 'ridge.process'
+
+local M = {}
+
+ffi.cdef [[
+int ridge_keeper_parent(void) __asm__("getppid");
+int ridge_keeper_pid(void) __asm__("getpid");
+int ridge_keeper_kill(int, int) __asm__("kill");
+]]
+
+local SIGKILL, SIGTERM = 9, 15
+
+local function now() return tonumber(C.rg_clock_ns()) / 1e9 end
+
+local function first_line(path, pattern)
+  for text in io.lines(path) do
+    local found = text:match(pattern)
+    if found then return found end
+  end
+end
+
+-- How often the kernel has ended a process of our control group for want of memory; nil: unknown.
+local function out_of_memory()
+  local ok, n = pcall(function()
+    local group = first_line('/proc/self/cgroup', '^%d+:memory:(.*)$')
+    if group then
+      return first_line(('/sys/fs/cgroup/memory%s/memory.oom_control'):format(group),
+        '^oom_kill (%d+)')
+    end
+    group = first_line('/proc/self/cgroup', '^0::(.*)$')
+    return group and first_line('/sys/fs/cgroup' .. group .. '/memory.events', '^oom_kill (%d+)')
+  end)
+  return ok and tonumber(n) or nil
+end
+
+-- Where this is: by name, and by number, since machines may have one name.
+local function place()
+  local file = io.open('/proc/sys/kernel/hostname', 'rb')
+  local name = file and file:read '*l' or '?'
+  if file then file:close() end
+  return name
+end
+
+-- What the rank says of itself, over the descriptor that it was started with.
+local function hear(self)
+  while not self.deaf do
+    local ok, text, why = pcall(self.rank.receive, self.rank, 0)
+    if not ok or not text then
+      self.deaf = not ok or why == 'closed'
+      return
+    end
+    self.launcher:send(text)
+  end
+end
+
+-- Nobody is left who would end what started us, on a machine that the launcher does not reach.
+local function alone(self)
+  self.rank:close()
+  local parent = ffi.C.ridge_keeper_parent()
+  if parent > 1 and parent == self.parent then
+    ffi.C.ridge_keeper_kill(parent, SIGTERM)
+    ffi.C.ridge_keeper_kill(parent, SIGKILL)
+  end
+  os.exit(137)
+end
+
+-- 'T': it is stopped; '?': it has ended.
+local function state(pid)
+  local file = io.open(('/proc/%d/stat'):format(pid), 'rb')
+  local text = file and file:read '*l' or ''
+  if file then file:close() end
+  return text:match '%) (%a)' or '?'
+end
+
+-- The orders of the launcher; true when this is to exit.
+local function obey(self)
+  local text = self.launcher:receive()
+  while text do
+    self.heard = now()
+    if text == 'kill' then
+      self.launcher:send('state ' .. state(self.rank.pid))
+      self.rank:kill(SIGKILL)
+    elseif text == 'exit' then
+      return true
+    end
+    text = self.launcher:receive()
+  end
+  if not self.launcher.fd or now() - self.heard > self.silence then alone(self) end
+end
+
+local function tell_end(self, how)
+  hear(self)
+  local before, after = self.memory, out_of_memory()
+  local memory = how.signal == SIGKILL and before and after and after > before and 1 or 0
+  self.launcher:send(('ended %d %d %d'):format(how.code, how.signal, memory))
+end
+
+local function keep(self)
+  local status
+  while true do
+    if now() - self.said >= 1 then
+      self.launcher:send 'alive'
+      self.said = now()
+    end
+    local leave = obey(self)
+    hear(self)
+    local how = self.rank:wait(0)
+    if not how.running and not status then
+      status = how.signal > 0 and 128 + how.signal or how.code
+      tell_end(self, how)
+      if status == 0 then return 0 end
+    end
+    if status and leave then return status end
+    local list = { self.launcher.fd }
+    if not self.deaf then list[#list + 1] = self.rank.channel.fd end
+    line.wait(list, status and 200 or 50)
+  end
+end
+
+--- Start a rank and look after it.
+---@param words string[] the launcher's addresses, port, secret, seconds of silence, setpriv, then
+---  the rank's program and its arguments
+---@return integer status that of the rank
+function M.main(words)
+  local hosts = {}
+  for host in words[1]:gmatch '[^,]+' do hosts[#hosts + 1] = host end
+  local launcher = line.connect(hosts, tonumber(words[2]), 5000)
+  if not launcher then
+    io.stderr:write('ridge launch: ', place(), ' does not reach the launcher at ', words[1], '\n')
+    return 1
+  end
+  local rank = os.getenv 'OMPI_COMM_WORLD_RANK' or os.getenv 'PMIX_RANK' or '0'
+  launcher:send(('hello %s %s %s'):format(words[3], rank, place()))
+  local self = { launcher = launcher, heard = now(), said = now(), silence = tonumber(words[4]),
+    parent = ffi.C.ridge_keeper_parent(), memory = out_of_memory() }
+  self.rank = process.spawn { program = { unpack(words, 5) }, out = 1, err = 2,
+    env = { RIDGE_LAUNCHED = tostring(ffi.C.ridge_keeper_pid()) } }
+  launcher:send(('pid %d'):format(self.rank.pid))
+  local status = keep(self)
+  launcher:close()
+  return status
+end
+
+return M
