@@ -94,7 +94,7 @@ end
 -- The ranks that batches are shared out to; alone it is one.
 local function join(self, opts)
   local world = opts.world
-  self.rank, self.ranks = 0, 1
+  self.rank, self.ranks, self.whole = 0, 1, opts.batch
   if not world then return end
   local worlds = require 'ridge.world'
   if not worlds.is(world) then
@@ -102,6 +102,7 @@ local function join(self, opts)
       'EARG')
   end
   self.rank, self.ranks = world.rank, world.size
+  self.whole = opts.batch * world.first_size
   local lines = { ('there are %d rows'):format(self.rows) }
   for _, name in ipairs { 'batch', 'shuffle', 'drop_last', 'seed' } do
     lines[#lines + 1] = ('option %s is %s'):format(name, tostring(opts[name]))
@@ -114,8 +115,8 @@ local function open(self, workers, transform)
   local o = self.opts
   self.pool = Pool(self.sources, workers, o.prefetch, transform)
   if self.device ~= self.home then
-    self.ahead = Ahead(self.pool, self.device, math.min(self.batch, self.rows), o.prefetch,
-      o.pinned)
+    local most = math.ceil(self.whole / self.ranks)
+    self.ahead = Ahead(self.pool, self.device, math.min(most, self.rows), o.prefetch, o.pinned)
   end
 end
 
@@ -133,7 +134,8 @@ end
 --- With world = ridge.dist.init(), `batch` is that of each rank: size * batch rows are one batch of
 --- all, in the same order everywhere (its seed is rank 0's), and each rank gets its part of it. All
 --- have as many batches; of a last one that is not full the parts differ by one row at most, and
---- may have none.
+--- may have none. Where ridge launch goes on with fewer ranks, the batch of all stays as large, and
+--- the parts grow.
 ---@param sources Tensor[] each with the same number of rows
 ---@param given table|nil {batch = 32, shuffle = true, seed =, drop_last = false, workers = 0,
 ---  prefetch = 2, device =, pinned = true, prepared =, transform =, world =}
@@ -149,7 +151,7 @@ function Loader:init(sources, given)
   self.rows = rows_of(sources[1])
   if self.rows == 0 then blame.raise('data.Loader: the data set is empty', 'EARG') end
   join(self, opts)
-  local all = opts.batch * self.ranks
+  local all = self.whole
   if opts.drop_last and all > self.rows then
     blame.raise(('data.Loader: a batch of %d is larger than the %d rows there are, and drop_last '
       .. 'leaves none'):format(all, self.rows), 'EARG')
@@ -199,13 +201,13 @@ end
 --- How many batches an epoch has.
 ---@return number
 function Loader:len()
-  local all = self.batch * self.ranks
+  local all = self.whole
   return self.drop_last and math.floor(self.rows / all) or math.ceil(self.rows / all)
 end
 
 -- Which rows of an order a batch is, from 0: this rank's of those of all.
 local function rows_at(self, step)
-  local all = self.batch * self.ranks
+  local all = self.whole
   local first = step * all
   C.rg_group_part(math.min(all, self.rows - first), self.rank, self.ranks, first_slot, part_slot)
   return first + tonumber(first_slot[0]), tonumber(part_slot[0])

@@ -243,6 +243,33 @@ describe('ranks', function()
     assert.equal(0, left 'loops')
   end)
 
+  several('go on from a checkpoint in the bits of a training that nobody disturbed', function()
+    local function train(n, given, opts)
+      local own = output 'mktemp -d':match '[^\n]+'
+      local text, status = output(('./ridge launch -n %d --wait 0.01 %s %s %s 4 %s'):format(n,
+        opts or '', 'tests/lua/dist/restart_child.lua', own, given or ''))
+      os.execute('rm -rf ' .. own)
+      return text:match 'end after 28 steps.*bits (%x+)', text, status
+    end
+    local wanted = train(4)
+    assert.is_string(wanted)
+    local bits, text, status = train(4, '10:3:killed', '--restarts 2')
+    assert.equal(0, status, text)
+    assert.equal(wanted, bits)
+    assert.matches('rank 3 was ended by signal 9; restart 1 of 2, with 4 ranks, in 0.01 s\n', text)
+    assert.matches('%[0%] start 1 of 4 ranks at epoch 1\n', text)
+    bits, text = train(4, '10:0:error', '--restarts 1')
+    assert.equal(wanted, bits, text)
+    bits, text, status = train(4, '1:2:killed', '--restarts 1')
+    assert.equal(137, status)
+    assert.is_nil(bits)
+    assert.matches('signal 9; no step of training had ended, so this is not started again', text)
+    bits, text, status = train(4, '10:0:killed')
+    assert.equal(137, status)
+    assert.is_nil(bits)
+    assert.matches('rank 0 was ended by signal 9\n', text)
+  end)
+
   several('all end with their launcher, however it ends', function()
     for signal, status in pairs { INT = 130, KILL = 137 } do
       local text, code = output(([[sh -c '
@@ -257,7 +284,11 @@ describe('ranks', function()
 
   it('are asked for in words that a launcher has', function()
     for _, each in ipairs { { '', 'the script is missing' }, { '-n 0 x.lua', '%-n' },
-      { '-n 2 nowhere.lua', "there is no file 'nowhere.lua'" }, { '--ranks 2 x.lua', 'ranks' } } do
+      { '-n 2 nowhere.lua', "there is no file 'nowhere.lua'" },
+      { '--hosts a:0 x.lua', "'a:0' is no NAME or NAME:RANKS" },
+      { '--hosts a,a x.lua', 'a stands twice' },
+      { '-n 4 --hosts a:2,b x.lua', 'have room for 3 ranks, and %-n is 4' },
+      { '-n 2 --min-ranks 3 x.lua', '%-%-min%-ranks is 3, and there are 2 ranks' }, { '--ranks 2 x.lua', 'ranks' } } do
       local text, status = output('./ridge launch ' .. each[1])
       assert.equal(1, status)
       assert.matches('ridge launch: .*' .. each[2], text)
