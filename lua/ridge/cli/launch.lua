@@ -29,7 +29,8 @@ local SPEC = {
     max = 3600 },
   { 'min_ranks', 0, 'go on with fewer ranks, these at least, where a machine is lost', min = 0,
     max = 512, integer = true },
-  { 'silence', 30, 'seconds after which a machine that says nothing is lost', min = 1, max = 1e6 },
+  { 'silence', 30, 'seconds after which a machine that says nothing, or a stopped rank, is lost',
+    min = 2, max = 1e6 },
   about = [[
 Starts the same script as N processes, which ridge.dist.init joins. What stands behind the script
 are its own options. Each rank's lines begin with its number. Processors are shared out:

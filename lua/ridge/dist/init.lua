@@ -11,5 +11,6 @@ return late.namespace({}, {
   reduce_scatter = { 'ridge.dist.collective', 'reduce_scatter' },
   barrier = { 'ridge.dist.collective', 'barrier' },
   same = { 'ridge.dist.same', 'same' },
+  Sharded = { 'ridge.dist.sharded', 'Sharded' },
   DataParallel = { 'ridge.dist.parallel', 'DataParallel' },
 }, 'dist')

@@ -64,12 +64,18 @@ function HEAR.state(rank, text) rank.state = text end
 function HEAR.begun(_, _, self) self.begun = true end
 function HEAR.late(rank, text) rank.late = text end
 
+function HEAR.stopped(rank, _, self)
+  if self.failed then return end
+  rank.stopped, self.failed = true, rank
+end
+
 function HEAR.ended(rank, text, self)
   local code, signal, memory = text:match '^(%-?%d+) (%d+) (%d+)$'
   if not code then return end
   code, signal = tonumber(code), tonumber(signal)
   rank.ended = { status = signal > 0 and 128 + signal or code, signal = signal,
     memory = memory == '1' }
+  if rank.ended.status == 0 then rank.line:send 'exit' end
   if rank.ended.status ~= 0 and not self.failed then self.failed = rank end
 end
 
@@ -119,7 +125,7 @@ local function say(self, text)
 end
 
 local function turn(self)
-  if now() - self.said >= 1 then
+  if now() - self.said >= math.min(1, self.silence / 10) then
     say(self, 'alive')
     self.said = now()
   end
@@ -217,6 +223,7 @@ local function reason(self, how)
   end
   local name = 'rank ' .. rank.number
   if rank.late then return waited(self) end
+  if rank.stopped then return ('%s was stopped for more than %g s'):format(name, self.silence) end
   if not rank.ended then
     return rank.gone and name .. ' ended together with the process that looked after it'
       or ('%s on %s has not been heard of for %g s'):format(name,
@@ -232,7 +239,7 @@ end
 local function status_of(self, how)
   local rank = self.failed
   if not rank then return how end
-  return rank.ended and rank.ended.status or 5
+  return rank.ended and not rank.stopped and rank.ended.status or 5
 end
 
 -- Machines whose ranks are not reached any more.

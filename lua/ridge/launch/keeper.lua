@@ -4,8 +4,9 @@
 --
 -- It has no part in what ranks send each other, so it answers where a rank is stopped or waits, and
 -- where mpirun does. It says to the launcher: hello SECRET RANK PLACE, pid N, begun (the first step
--- of training has ended), late TEXT (the rank waited in vain), alive (each second),
--- ended CODE SIGNAL MEMORY. The launcher says: alive, kill, exit.
+-- of training has ended), late TEXT (the rank waited in vain), stopped (the rank was, for long),
+-- alive (now and then), ended CODE SIGNAL MEMORY. The launcher says: alive, kill, and
+-- exit: a line that is closed while something lies unread in it would lose what was said last.
 
 local C = require 'ridge.ffi.lib'
 local ffi = require 'ffi'
@@ -100,6 +101,19 @@ local function obey(self)
   if not self.launcher.fd or now() - self.heard > self.silence then alone(self) end
 end
 
+-- A rank that is stopped at its end is waited for by nobody who would ever say so.
+local function look(self)
+  self.launcher:send 'alive'
+  self.said = now()
+  if state(self.rank.pid) ~= 'T' then
+    self.stopped = nil
+  elseif not self.stopped then
+    self.stopped = now()
+  elseif now() - self.stopped > self.silence then
+    self.launcher:send 'stopped'
+  end
+end
+
 local function tell_end(self, how)
   hear(self)
   local before, after = self.memory, out_of_memory()
@@ -110,17 +124,13 @@ end
 local function keep(self)
   local status
   while true do
-    if now() - self.said >= 1 then
-      self.launcher:send 'alive'
-      self.said = now()
-    end
+    if now() - self.said >= self.beat then look(self) end
     local leave = obey(self)
     hear(self)
     local how = self.rank:wait(0)
     if not how.running and not status then
       status = how.signal > 0 and 128 + how.signal or how.code
       tell_end(self, how)
-      if status == 0 then return 0 end
     end
     if status and leave then return status end
     local list = { self.launcher.fd }
@@ -144,6 +154,7 @@ function M.main(words)
   local rank = os.getenv 'OMPI_COMM_WORLD_RANK' or os.getenv 'PMIX_RANK' or '0'
   launcher:send(('hello %s %s %s'):format(words[3], rank, place()))
   local self = { launcher = launcher, heard = now(), said = now(), silence = tonumber(words[4]),
+    beat = math.min(1, words[4] / 10),
     parent = ffi.C.ridge_keeper_parent(), memory = out_of_memory() }
   self.rank = process.spawn { program = { unpack(words, 5) }, out = 1, err = 2,
     env = { RIDGE_LAUNCHED = tostring(ffi.C.ridge_keeper_pid()) } }

@@ -168,6 +168,7 @@ M.FUNCTIONS = {
   ['ridge.dist.all_gather'] = 'F(a, b)',
   ['ridge.dist.reduce_scatter'] = 'F(a, b), one { "sum", "mean", "max" }',
   ['ridge.dist.barrier'] = '',
+  ['ridge.dist.Sharded'] = 'ridge.optim.SGD(net())',
   ['ridge.dist.same'] = 'net(a, b)',
   ['ridge.dist.DataParallel'] = 'net(), one { {}, { compress = "bf16" }, { overlap = false } }',
   ['ridge.data.Loader'] = '{ F(7, 3), I(2, 7) }, { batch = one { 1, 2, 3, 7, 8 }, '

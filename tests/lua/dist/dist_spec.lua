@@ -241,6 +241,10 @@ describe('ranks', function()
       .. 'collective %d+ %(all_reduce, weighted mean of 10 f32%) in step 3 within 1.5 s'))
     assert.matches('ranks 0 and 2 waited in vain for rank 1, which did not come\n', text)
     assert.equal(0, left 'loops')
+    text, status = output(('./ridge launch -n 2 --silence 2 %s parted'):format(CHILD))
+    assert.equal(5, status)
+    assert.matches('ridge launch: rank 1 was stopped for more than 2 s\n', text)
+    assert.equal(0, left 'parted')
   end)
 
   several('go on from a checkpoint in the bits of a training that nobody disturbed', function()
@@ -288,7 +292,8 @@ describe('ranks', function()
       { '--hosts a:0 x.lua', "'a:0' is no NAME or NAME:RANKS" },
       { '--hosts a,a x.lua', 'a stands twice' },
       { '-n 4 --hosts a:2,b x.lua', 'have room for 3 ranks, and %-n is 4' },
-      { '-n 2 --min-ranks 3 x.lua', '%-%-min%-ranks is 3, and there are 2 ranks' }, { '--ranks 2 x.lua', 'ranks' } } do
+      { '-n 2 --min-ranks 3 x.lua', '%-%-min%-ranks is 3, and there are 2 ranks' },
+      { '--ranks 2 x.lua', 'ranks' } } do
       local text, status = output('./ridge launch ' .. each[1])
       assert.equal(1, status)
       assert.matches('ridge launch: .*' .. each[2], text)
