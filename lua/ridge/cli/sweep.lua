@@ -35,7 +35,7 @@ Exit status: 0; 2 when points failed; 130 after Ctrl-C, with everything saved.]]
   { 'jobs', 1, 'worker processes; they never time at once', short = 'j', integer = true, min = 1,
     max = 1024 },
   { 'budget', '', 'stop after 90s, 15m, 2h' },
-  { 'shard', '', '2/8: the second of eight parts; SLURM_ARRAY_TASK_ID says it too' },
+  { 'shard', '', '2/8: the second of eight parts; auto/8: that of this task of an array job' },
   { 'quick', false, 'five passes, to 3 %' },
   { 'rigorous', false, 'twelve passes and more, to 0.5 %' },
   { 'isolate', 'auto', 'a process for each point', choices = { 'auto', 'always', 'never' } },
@@ -48,10 +48,14 @@ Exit status: 0; 2 when points failed; 130 after Ctrl-C, with everything saved.]]
   stored.DB,
 }
 
+M.SPEC = SPEC
+
 local function set(text) return text ~= '' and text or nil end
 
--- What is changed of the recipe's sweep.
-local function changes(opt)
+--- What is changed of the recipe's sweep.
+---@param opt table what was read by SPEC
+---@return table given of ridge.sweep.override
+function M.changes(opt)
   local space = require('ridge.sweep.written').parameters(opt.param)
   local typed = {}
   local function say(...) for _, word in ipairs { ... } do typed[#typed + 1] = word end end
@@ -112,7 +116,7 @@ function M.main(argv)
   local found, reason = recipe.find(rest[1])
   if not found then return stored.fail('sweep', reason) end
   check_part(opt)
-  override.given, override.run = changes(opt), manner(opt, said)
+  override.given, override.run = M.changes(opt), manner(opt, said)
   local ran, failed, stop = false, 0, {}
   function override.ended(summary) ran, failed = true, failed + summary.failed end
   if opt.dry_run then

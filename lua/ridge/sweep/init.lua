@@ -71,7 +71,7 @@ local RUN = {
                doc = 'shared: others may work while this times; flagged SHARED' },
   budget   = { 'number|string', doc = "seconds, or '90s', '15m', '2h', '1h30m'" },
   memory   = { 'number', min = 1, doc = 'bytes a worker may allocate' },
-  shard    = { 'string', doc = "'2/8': the second of eight parts; else from SLURM_ARRAY_TASK_ID" },
+  shard    = { 'string', doc = "'2/8': the second of eight parts; auto, auto/8: of an array job" },
   lab      = { 'table', doc = 'ridge.sweep.lab, or what stands in for it' },
 }
 

@@ -2,6 +2,7 @@
 --- Which part of a sweep one run does: for how long, and which shard of it.
 
 local blame = require 'ridge.blame'
+local scheduler = require 'ridge.sweep.scheduler'
 
 local M = {}
 
@@ -31,36 +32,27 @@ function M.seconds(given, what)
   return total
 end
 
--- An array job of a scheduler. Consecutive numbers have another remainder for each task; others are
--- counted from the first, by their step. Where no step fits, two tasks could do the same part and
--- nobody another: that is refused.
-local function of_scheduler()
-  local id = tonumber(os.getenv 'SLURM_ARRAY_TASK_ID')
-  local n = tonumber(os.getenv 'SLURM_ARRAY_TASK_COUNT')
-  local first = tonumber(os.getenv 'SLURM_ARRAY_TASK_MIN')
-  local last = tonumber(os.getenv 'SLURM_ARRAY_TASK_MAX')
-  if not (id and n and n >= 1) then return nil end
-  if not (first and last) or last - first == n - 1 then return { i = id % n, n = n } end
-  local i = (id - first) * (n - 1) / (last - first)
-  if i ~= math.floor(i) then
-    blame.raise(('the tasks %d to %d of this array job are %d in uneven steps, so %d says nothing '
-      .. 'of its part; give --shard i/n'):format(first, last, n, id), 'EARG', 'shard')
-  end
-  return { i = i, n = n }
-end
-
---- The shard that a run does: as it is told, else the task of an array job of Slurm.
+--- The shard that a run does: as it is told, else the task of an array job of Slurm, Kubernetes,
+--- PBS or Grid Engine. 'auto' is that task, or an error; 'auto/64' says how many tasks there are.
 -- >> part.shard '2/8'
----@param given string|nil 'i/n', i from 1
+---@param given string|nil 'i/n', i from 1; 'auto', 'auto/n'
 ---@return table|nil shard i (from 0) and n; nil: everything
 function M.shard(given)
-  if given == nil then return of_scheduler() end
-  local i, n = given:match '^(%d+)/(%d+)$'
-  i, n = tonumber(i), tonumber(n)
-  if not i or i < 1 or i > n or n > 1e6 then
-    blame.raise(("shard: '%s' is not like 2/8, the second of eight"):format(given), 'EARG', 'shard')
+  local of = (given or ''):match '^auto/(%d+)$'
+  local auto = given == 'auto' or of ~= nil
+  local i, n = (given or ''):match '^(%d+)/(%d+)$'
+  i, n = tonumber(i), tonumber(n or of)
+  if given and not auto and not (i and i >= 1 and i <= n) or n and (n < 1 or n > 1e6) then
+    blame.raise(("shard: '%s' is not like 2/8, the second of eight, or auto/8, the task of an "
+      .. 'array job'):format(given), 'EARG', 'shard')
   end
-  return { i = i - 1, n = n }
+  if i then return { i = i - 1, n = n } end
+  local task = scheduler.task()
+  if task then return scheduler.shard(task, n) end
+  if auto then
+    blame.raise(('shard: %s: this is no task of an array job, none of %s is set'):format(given,
+      table.concat(scheduler.names(), ', ')), 'EARG', 'shard')
+  end
 end
 
 return M

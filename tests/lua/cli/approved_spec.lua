@@ -351,6 +351,33 @@ replot FOLDER/map.png -o FOLDER/again.png --size 1200x1000
 replot FOLDER/map.png more
 ]]
 
+GROUPS.submit = [[
+submit
+submit slum
+submit slurm
+submit slurm FOLDER/none.lua
+submit slurm FOLDER/small.lua more
+submit slurm FOLDER/nosweep.lua
+submit slurm FOLDER/raises.lua
+submit slurm FOLDER/small.lua -n 1
+submit slurm FOLDER/small.lua --image x
+submit sge FOLDER/small.lua --cpus 2
+submit k8s FOLDER/small.lua --image x
+submit k8s FOLDER/small.lua --image x --claim y --scratch /tmp
+submit pbs FOLDER/small.lua --hosts a
+submit slurm FOLDER/small.lua --time soon
+submit slurm FOLDER/small.lua --budget soon
+submit slurm FOLDER/small.lua --queue 'a b'
+submit slurm FOLDER/small.lua --per 'a b'
+submit slurm FOLDER/small.lua --per a,b -o FOLDER/one
+submit slurm FOLDER/small.lua --scratch '`date`'
+submit slurm FOLDER/small.lua --quick --rigorous
+submit slurm FOLDER/small.lua -P j=1
+submit slurm FOLDER/small.lua -o FOLDER/none/job
+submit slurm FOLDER/small.lua -o FOLDER/text.db
+submit slurm FOLDER/small.lua -P k=1..100 -o FOLDER/job
+]]
+
 GROUPS.wrong = dofile 'tests/lua/cli/approved_wrong.lua'
 
 GROUPS.run = [[
@@ -386,7 +413,8 @@ options --help
 local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'best', 'calibrate', 'check',
   'choices', 'compare', 'completion', 'db', 'docs', 'doctor', 'export', 'help', 'kernel', 'launch',
   'list', 'merge', 'note', 'onnx', 'peek', 'plot', 'profile', 'query', 'replay', 'replot', 'report',
-  'retry', 'run', 'show', 'smaller', 'stubs', 'sweep', 'sweeps', 'top', 'trust', 'watch' }
+  'retry', 'run', 'show', 'smaller', 'stubs', 'submit', 'sweep', 'sweeps', 'top', 'trust',
+  'watch' }
 
 local lines = { '--help', '-h', 'help' }
 for _, name in ipairs(COMMANDS) do

@@ -173,20 +173,4 @@ describe('ridge sweep', function()
     assert.matches('\ncut,6,6,', list)
     assert.is_nil(list:find 'cut%-3')
   end)
-
-  it('does one part of an array job in each of four tasks, and merge unites them', function()
-    local env = 'SLURM_ARRAY_TASK_COUNT=4 SLURM_SUBMIT_DIR=. RIDGE=./ridge OUT=' .. folder
-    for task = 0, 3 do
-      local text, status = folders.run(('%s RIDGE_PROGRESS=off SLURM_ARRAY_TASK_ID=%d bash '
-        .. 'scripts/sweep.sbatch %s/powers.lua --no-calibrate -P k=1..20'):format(env, task,
-        folder))
-      assert.equal(0, status, text)
-    end
-    local text, status = ridge(('merge %s %s/part-*.db'):format(db, folder))
-    assert.equal(0, status, text)
-    assert.matches('\n40\n', (ridge 'query powers "count(value)" --as csv'))
-    local one = folders.run(('./ridge query powers "count(value)" --as csv --db %s/part-1.db')
-      :format(folder)):match '\n(%d+)\n'
-    assert.is_true(tonumber(one) > 0 and tonumber(one) < 40)
-  end)
 end)

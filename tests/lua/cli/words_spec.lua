@@ -82,7 +82,6 @@ local NOT_RUN = {
   ['make demo'] = 'measures for minutes', ['make test'] = 'this is one of its tests',
   ['make gpu'] = 'compiles for minutes', ['make bundle'] = 'packs; bundle_spec has its own',
   ['scripts/gpu-check'] = 'needs a GPU; gpu_check_spec runs it on a simulated one',
-  ['sbatch scripts/sweep.sbatch widths.lua'] = 'needs a cluster; sweep_spec has its own',
   ['ridge calibrate --threads 1,2'] = 'two minutes',
   ['ridge calibrate --device cuda:0'] = 'needs a GPU',
   ['ridge trust --minutes 5 -o trust.png'] = 'five minutes',

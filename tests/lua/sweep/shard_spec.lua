@@ -129,6 +129,82 @@ describe('the shards of a sweep', function()
     assert.matches('tasks 1 to 10 of this array job are 4 in uneven steps, so 2 says', e.message)
   end)
 
+  -- What part.shard says to a process that has these variables and no others of schedulers.
+  local function told(variables, given)
+    local real = os.getenv
+    os.getenv = function(name) -- luacheck: ignore 122
+      if name:find '^SLURM_' or name:find '^SGE_' or name:find '^PBS_' or name:find '^JOB_' then
+        return variables[name]
+      end
+      return real(name)
+    end
+    local ok, result = pcall(part.shard, given)
+    os.getenv = real -- luacheck: ignore 122
+    return ok and (result or 'all') or result.message
+  end
+
+  it('are everything as tasks of every scheduler, each part once', function()
+    for name, make in pairs {
+      slurm = function(i) return { SLURM_ARRAY_TASK_ID = i, SLURM_ARRAY_TASK_COUNT = '8',
+        SLURM_ARRAY_TASK_MIN = '0', SLURM_ARRAY_TASK_MAX = '7' } end,
+      k8s = function(i) return { JOB_COMPLETION_INDEX = i } end,
+      pbs = function(i) return { PBS_ARRAY_INDEX = i } end,
+      from_1 = function(i) return { PBS_ARRAY_INDEX = ('%d'):format(i + 1) } end,
+      sge = function(i) return { SGE_TASK_ID = ('%d'):format(i + 1), SGE_TASK_FIRST = '1',
+        SGE_TASK_LAST = '8', SGE_TASK_STEPSIZE = '1' } end,
+      steps = function(i) return { SGE_TASK_ID = ('%d'):format(3 + 4 * i), SGE_TASK_FIRST = '3',
+        SGE_TASK_LAST = '34', SGE_TASK_STEPSIZE = '4' } end } do -- 3, 7 .. 31
+      local seen = {}
+      for i = 0, 7 do
+        local variables = make(('%d'):format(i))
+        local shard = told(variables, 'auto/8')
+        assert.equal(8, shard.n, name)
+        seen[#seen + 1] = shard.i
+        assert.same(shard, (name == 'slurm' or name:find '^s') and told(variables) or shard)
+        assert.same(shard, name:find '^s' and told(variables, 'auto') or shard)
+        assert.same({ i = 2, n = 3 }, told(variables, '3/3')) -- what is typed stands above it
+      end
+      table.sort(seen)
+      assert.same({ 0, 1, 2, 3, 4, 5, 6, 7 }, seen, name)
+    end
+  end)
+
+  it('are those of the whole job where a scheduler does some tasks again', function()
+    assert.same({ i = 5, n = 8 }, told({ SLURM_ARRAY_TASK_ID = '5', SLURM_ARRAY_TASK_COUNT = '1',
+      SLURM_ARRAY_TASK_MIN = '5', SLURM_ARRAY_TASK_MAX = '5' }, 'auto/8'))
+    assert.same({ i = 0, n = 8 }, told({ SGE_TASK_ID = '8', SGE_TASK_FIRST = '8',
+      SGE_TASK_LAST = '8', SGE_TASK_STEPSIZE = '1' }, 'auto/8'))
+    assert.same({ i = 7, n = 8 }, told({ SLURM_ARRAY_TASK_ID = '7', SLURM_ARRAY_TASK_COUNT = '2',
+      SLURM_ARRAY_TASK_MIN = '3', SLURM_ARRAY_TASK_MAX = '7' }, 'auto/8'))
+  end)
+
+  it('are everything where a scheduler says that there is no array', function()
+    assert.equal('all', told {})
+    assert.equal('all', told { SGE_TASK_ID = 'undefined', SGE_TASK_FIRST = 'undefined',
+      SGE_TASK_LAST = 'undefined', SGE_TASK_STEPSIZE = 'undefined' })
+    assert.equal('all', told { SLURM_ARRAY_TASK_ID = '' })
+  end)
+
+  it('are refused where nobody knows which', function()
+    assert.equal('JOB_COMPLETION_INDEX is 3, and nothing says of how many tasks: give --shard '
+      .. 'auto/n, or 1/1 where this process is to do all', told { JOB_COMPLETION_INDEX = '3' })
+    assert.matches('PBS_ARRAY_INDEX is 3, and nothing', told({ PBS_ARRAY_INDEX = '3' }, 'auto'))
+    for _, given in ipairs { 'auto', 'auto/8' } do
+      assert.matches('shard: ' .. given .. ': this is no task of an array job, none of '
+        .. 'SLURM_ARRAY_TASK_ID, JOB_COMPLETION_INDEX, PBS_ARRAY_INDEX, SGE_TASK_ID is set',
+        told({}, given))
+    end
+    assert.matches('SLURM_ARRAY_TASK_ID and PBS_ARRAY_INDEX are both set',
+      told({ SLURM_ARRAY_TASK_ID = '1', PBS_ARRAY_INDEX = '1' }, 'auto/8'))
+    assert.matches("SGE_TASK_ID is 'one', which is no number", told { SGE_TASK_ID = 'one' })
+    assert.matches('the array job has 4 tasks, and there are 3 parts', told({
+      SLURM_ARRAY_TASK_ID = '1', SLURM_ARRAY_TASK_COUNT = '4', SLURM_ARRAY_TASK_MIN = '0',
+      SLURM_ARRAY_TASK_MAX = '3' }, 'auto/3'))
+    for _, given in ipairs { 'auto/', 'auto/0', 'auto8', 'auto/1000001', 'auto/-1', 'Auto' } do
+      assert.matches("is not like 2/8, the second of eight, or auto/8", told({}, given))
+    end
+  end)
+
   it('say in a dry run what is theirs, with a file and without', function()
     local function dry(shard, db)
       local sw = sweep 'parts' { space = { k = sweep.range(1, N) }, anchor = { k = 1 },
