@@ -6,6 +6,7 @@ local approved = dofile 'tests/lua/approved.lua'
 local folders = dofile 'tests/lua/store/folder.lua'
 
 local ROOT = io.popen('pwd'):read '*l'
+local LUA = io.popen('realpath -q "$RIDGE_LUA"'):read '*l' or ''
 
 local RECIPE = [[
 local ridge = require 'ridge'
@@ -42,8 +43,8 @@ describe('ridge submit', function()
 
   local function shell(command)
     return folders.run(('cd %s; export RIDGE_LOCKS=%s RIDGE_PROGRESS=off RIDGE_DB= '
-      .. 'RIDGE_LUA="${RIDGE_LUA:+$(realpath "$RIDGE_LUA")}"; unset SLURM_ARRAY_TASK_ID '
-      .. 'JOB_COMPLETION_INDEX PBS_ARRAY_INDEX SGE_TASK_ID; %s'):format(folder, folder, command))
+      .. 'RIDGE_LUA=%s; unset SLURM_ARRAY_TASK_ID JOB_COMPLETION_INDEX PBS_ARRAY_INDEX '
+      .. 'SGE_TASK_ID; %s'):format(folder, folder, LUA, command))
   end
   local function ridge(words) return shell(('%s/build/ridge %s'):format(ROOT, words)) end
   local function submit(scheduler, words)
@@ -97,9 +98,14 @@ describe('ridge submit', function()
   end)
 
   it('a task that is told to end keeps what it has, and goes on from there', function()
-    submit('slurm', "--scratch . -P k=1..10 --no-calibrate -- --wait 0.1")
-    local text = shell(('%s & pid=$!; sleep 0.9; kill $pid; wait $pid; echo status $?'):format(
-      task('slurm', 1):gsub('^', 'env ')))
+    submit('slurm', "--scratch . -P k=1..20 --no-calibrate -- --wait 0.2")
+    -- until it has measured some
+    local text = shell(([[%s & pid=$!
+      while kill -0 $pid; do
+        n=$(%s/build/ridge query powers 'count(value)' --as csv --db ridge.*/part.db 2>&1 | tail -1)
+        case $n in [1-9]*) break ;; esac
+      done 2>/dev/null
+      kill $pid; wait $pid; echo status $?]]):format(task('slurm', 1):gsub('^', 'env '), ROOT))
     assert.matches('status 143', text)
     local before = count 'powers-parts/part-1.db'
     assert.is_true(before and before >= 1)
