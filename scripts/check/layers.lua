@@ -26,8 +26,8 @@ local LUA_ROWS = {
   { "graph_changes", "graph_dot", "graph_memory", "graph_text" }, { "graph" }, -- late
   { "capture" }, { "init" }, { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
   { "compile", "memory_timeline", "monitor", "sweep", "timeline" }, { "analyze", "profile" },
-  { "bench", "report", "repl", "train" }, { "advise", "kernel", "launch", "quant" }, { "prune" },
-  { "smaller" }, { "docs" }, { "cli", "model_file" }, { "recipes" },
+  { "bench", "report", "repl", "scaling", "train" }, { "advise", "kernel", "launch", "quant" },
+  { "prune" }, { "smaller" }, { "docs" }, { "cli", "model_file" }, { "recipes" },
 }
 local FAMILY = { budget = "base", device = "base", ring = "base", attention = "op", image = "op",
   loss = "op", norm = "op", collective = "op", step = "op", choice = "op", element = "op",

@@ -351,6 +351,20 @@ replot FOLDER/map.png -o FOLDER/again.png --size 1200x1000
 replot FOLDER/map.png more
 ]]
 
+GROUPS.net = [[
+net --show --db FOLDER/nothing.db
+net --show --db FOLDER/none.db
+net more
+net -n 1
+net -n 2..1024*2
+net -n many
+net --sizes 5
+net --sizes 4
+net --sizes 4,x
+net --sizes 4,2000000000
+net --starts 0
+]]
+
 GROUPS.submit = [[
 submit
 submit slum
@@ -412,8 +426,8 @@ options --help
 -- The help of every command; a command that is new stands in none of them, and fails below.
 local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'best', 'calibrate', 'check',
   'choices', 'compare', 'completion', 'db', 'docs', 'doctor', 'export', 'help', 'kernel', 'launch',
-  'list', 'merge', 'note', 'onnx', 'peek', 'plot', 'profile', 'query', 'replay', 'replot', 'report',
-  'retry', 'run', 'show', 'smaller', 'stubs', 'submit', 'sweep', 'sweeps', 'top', 'trust',
+  'list', 'merge', 'net', 'note', 'onnx', 'peek', 'plot', 'profile', 'query', 'replay', 'replot',
+  'report', 'retry', 'run', 'show', 'smaller', 'stubs', 'submit', 'sweep', 'sweeps', 'top', 'trust',
   'watch' }
 
 local lines = { '--help', '-h', 'help' }

@@ -46,7 +46,7 @@ describe('the page', function()
 
   for _, kind in ipairs { 'tutorial', 'howto' } do
     for _, path in ipairs(pages_of(kind)) do
-      local several = path == 'docs/howto/many-processes.md'
+      local several = path == 'docs/howto/many-processes.md' or path == 'docs/howto/scaling.md'
       if several and not io.open 'build/libridge_mpi.so' then
         pending(path .. ' (no Open MPI when ridge was built: scripts/deps mpi)', function() end)
       elseif path ~= 'docs/tutorial/first-hour.md' then
