@@ -42,7 +42,7 @@ describe('a network', function()
   it('has the medians of its rounds, and intervals of its starts', function()
     local texts = {}
     for i, factor in ipairs { 0.9, 1, 1.1, 1, 1.05 } do
-      texts[i] = written(2000 * factor, 0.5 * factor, { 1, 7, 1, 0.9, 1.1 })
+      texts[i] = written(2000 * factor, 0.5 * factor, { 1, 0.9, 7, 1, 1.1 })
     end
     local found = network.of(texts)
     assert.equal('mpi', found.library)
