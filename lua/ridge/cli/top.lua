@@ -40,6 +40,10 @@ local function direction(st, sweep, by)
     by = #phases == 1 and phases[1] or by
   end
   by = by:gsub('%.', '_')
+  if results.is_predicted(st, sweep.id, by) then
+    require('ridge.blame').raise(('%s was predicted by a model, not measured: it has no rank')
+      :format(by), 'EARG')
+  end
   if known[by] and known[by] ~= 0 then return by, known[by] end
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end

@@ -69,7 +69,7 @@ local MEDIANS = [[/* passes to pack */ SELECT t.id, p.pass, g.phase, g.pass_med,
   WHERE t.sweep_id = ? AND t.role = 'point']]
 local VALUES = [[/* metrics to pack */ SELECT t.id, m.name, m.value, m.how = 'nan', m.better
   FROM main.trial t JOIN main.metric m ON m.attempt_id = t.best_attempt
-  WHERE t.sweep_id = ? AND t.role = 'point']]
+  WHERE t.sweep_id = ? AND t.role = 'point' AND m.how IS NOT 'model']]
 
 -- What cannot be packed stays in rows; the reason is nobody's but a developer's.
 local function give_up(why) error({ unpacked = why }, 0) end

@@ -24,9 +24,10 @@ local TRIALS = [[/* rows of a sweep */
 local TIMINGS = [[/* timings of a sweep */
   SELECT g.* FROM main.timing g JOIN main.trial t ON t.best_attempt = g.attempt_id
   WHERE t.sweep_id = ? AND t.role = ? ORDER BY g.id]]
+-- What a model predicts has no say in anything that is decided: `ridge query` shows it.
 local METRICS = [[/* metrics of a sweep */
   SELECT m.* FROM main.metric m JOIN main.trial t ON t.best_attempt = m.attempt_id
-  WHERE t.sweep_id = ? AND t.role = ?]]
+  WHERE t.sweep_id = ? AND t.role = ? AND m.how IS NOT 'model']]
 
 local MEDIANS = [[/* medians of passes */ SELECT a.id AS attempt, p.pass, p.began, g.phase,
   g.pass_med AS med
@@ -128,7 +129,7 @@ function M.directions(st, sweep_id)
   if head then return head.directions end
   for _, row in ipairs(st.db:look([[/* directions */ SELECT m.name, max(m.better) AS better
       FROM main.metric m JOIN main.trial t ON t.best_attempt = m.attempt_id
-      WHERE t.sweep_id = ? GROUP BY m.name]], sweep_id)) do
+      WHERE t.sweep_id = ? AND m.how IS NOT 'model' GROUP BY m.name]], sweep_id)) do
     out[row.name] = row.better or 0
   end
   for _, row in ipairs(st.db:look([[/* phases */ SELECT DISTINCT g.phase FROM main.timing g
@@ -137,6 +138,17 @@ function M.directions(st, sweep_id)
     out[row.phase .. '_first'], out[row.phase .. '_cold'] = -1, -1
   end
   return out
+end
+
+--- Is a metric of a sweep a prediction?
+---@param st table
+---@param sweep_id integer
+---@param name string
+---@return boolean
+function M.is_predicted(st, sweep_id, name)
+  return st.db:value([[/* predicted */ SELECT count(*) FROM main.metric m
+    JOIN main.trial t ON t.best_attempt = m.attempt_id
+    WHERE t.sweep_id = ? AND m.name = ? AND m.how = 'model']], sweep_id, name) > 0
 end
 
 --- The attempt that was made last of those that are the best of their points.
@@ -162,8 +174,8 @@ function M.first(st, sweep_id)
   return st.db:value([[/* first phase */ SELECT g.phase FROM main.timing g
       JOIN main.trial t ON t.best_attempt = g.attempt_id WHERE t.sweep_id = ? ORDER BY g.id LIMIT 1
     ]], sweep_id) or st.db:value([[/* first metric */ SELECT m.name FROM main.metric m
-      JOIN main.trial t ON t.best_attempt = m.attempt_id WHERE t.sweep_id = ? ORDER BY m.name
-      LIMIT 1
+      JOIN main.trial t ON t.best_attempt = m.attempt_id
+      WHERE t.sweep_id = ? AND m.how IS NOT 'model' ORDER BY m.name LIMIT 1
     ]], sweep_id) or 'fwd'
 end
 

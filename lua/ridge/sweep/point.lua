@@ -33,7 +33,8 @@ local COST = {
   sign_flops = { 'number', min = 0, doc = 'flops of them that multiply by fixed signs' },
   dtype = { 'string', doc = 'type the arithmetic is done in: which ceiling it is held against' },
 }
-local METRIC = { unit = { 'string' }, better = { 'string', choices = { 'lower', 'higher' } } }
+local METRIC = { unit = { 'string' }, better = { 'string', choices = { 'lower', 'higher' } },
+  how = { 'string', choices = { 'model' }, doc = 'predicted, not measured' } }
 local BETTER = { lower = -1, higher = 1 }
 
 --- A point before its recipe has seen it.
@@ -123,7 +124,8 @@ end
 -- >> m:metric('rel_err', 0.03, { better = 'lower' })
 ---@param name string
 ---@param value number NaN is kept as such
----@param opt table|nil unit (text), better 'lower' or 'higher'
+---@param opt table|nil unit (text), better 'lower' or 'higher', how ('model': it is predicted, and
+---  takes part in nothing that is decided)
 function Point:metric(name, value, opt)
   opt = options.check(METRIC, opt, 'm:metric')
   if type(name) ~= 'string' or name == '' or name:find '[%c"]' or #name > 60 then
@@ -136,7 +138,7 @@ function Point:metric(name, value, opt)
   end
   take(self, name, 'm:metric')
   self.metrics[#self.metrics + 1] = { name = name, value = value, unit = opt.unit,
-    better = BETTER[opt.better] }
+    better = BETTER[opt.better], how = opt.how }
 end
 
 --- Keep a value over the steps of a training: `Trainer.curve`, or a list of your own.
