@@ -61,7 +61,7 @@ end
 local OF = { matmul = all, linear = all, linear_dropout = all, lowrank_linear = all,
   sketched_linear = all, sketched_linear_bits = all, sketched_linear_seed = seeded,
   scaled_linear = scaled, scaled_conv2d = scaled_conv, packed_linear = all,
-  sparse_linear = all,
+  sparse_linear = all, n_of_m_linear = all,
   conv2d = all, conv2d_back_data = all, conv2d_back_weight = all,
   attention = attention, attention_back = attention_back }
 

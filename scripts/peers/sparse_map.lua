@@ -4,9 +4,9 @@
 --     taskset -c 0 ./ridge --threads 1 scripts/peers/sparse_map.lua ROWS.tsv [N_IN N_OUT]
 --
 -- Single weights that are 0, n of m, and blocks of 16 outputs and one input, as plans on a thread,
--- in processor time of paired rounds: the median ratio of times and its quartiles. n:m has no
--- kernel of its own: it is kept as single weights. Rows are written as they are known; what is in
--- the file already is not measured again.
+-- in processor time of paired rounds: the median ratio of times and its quartiles. n:m is kept by
+-- its own kernel ('n:m'), and as single weights beside it ('n:m as rows'). Rows are written as they
+-- are known; what is in the file already is not measured again.
 
 local ffi = require 'ffi'
 local ridge = require 'ridge'
@@ -20,7 +20,8 @@ if not path then error 'usage: ./ridge scripts/peers/sparse_map.lua ROWS.tsv [N_
 
 local BATCHES = { 1, 4, 16, 64, 256 }
 local SHARES = { 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98 }
-local KINDS = { 'rows', 'blocks', 'n:m as rows' }
+local KINDS = { 'rows', 'blocks', 'n:m', 'n:m as rows' }
+local function is_some_of(kind) return kind:find '^n:m' ~= nil end
 local OF_M = { [0.5] = { 2, 4 }, [0.75] = { 1, 4 }, [0.875] = { 1, 8 }, [0.9375] = { 1, 16 } }
 local N_OF_M = { 0.5, 0.75, 0.875, 0.9375 }
 
@@ -48,6 +49,9 @@ local function weight_of(kind, share)
     layer.weight = w
     w = ridge.prune.magnitude(layer, { pattern = ('%d:%d'):format(unpack(OF_M[share])) }).weight
       :detach()
+  end
+  if kind == 'n:m' then
+    return ridge.sparse(w, { pattern = ('%d:%d'):format(unpack(OF_M[share])) })
   end
   return ridge.sparse(w, { block = kind == 'blocks' and 16 or 1 })
 end
@@ -102,7 +106,7 @@ if out:seek 'end' == 0 then
   out:write 'n_in\tn_out\tkept as\tsparsity\tbatch\tdense us\tratio\tlow\thigh\n'
 end
 for _, kind in ipairs(KINDS) do
-  for _, share in ipairs(kind == 'n:m as rows' and N_OF_M or SHARES) do
+  for _, share in ipairs(is_some_of(kind) and N_OF_M or SHARES) do
     for _, batch in ipairs(BATCHES) do
       local at = key(n_in, n_out, kind, share, batch)
       if not known[at] then
@@ -135,11 +139,11 @@ end
 print(('%d -> %d, one thread: times as fast as dense in f32 (median of %d rounds), over the batch')
   :format(n_in, n_out, ROUNDS))
 for _, kind in ipairs(KINDS) do
-  local shares, cells = kind == 'n:m as rows' and N_OF_M or SHARES, { ('%-14s'):format(kind) }
+  local shares, cells = is_some_of(kind) and N_OF_M or SHARES, { ('%-14s'):format(kind) }
   for _, batch in ipairs(BATCHES) do cells[#cells + 1] = ('%7d'):format(batch) end
   print(table.concat(cells))
   for _, share in ipairs(shares) do
-    local name = OF_M[share] and kind == 'n:m as rows' and ('%d:%d'):format(unpack(OF_M[share]))
+    local name = OF_M[share] and is_some_of(kind) and ('%d:%d'):format(unpack(OF_M[share]))
       or ('%g %%'):format(100 * share)
     cells = { ('  %-12s'):format(name) }
     for _, batch in ipairs(BATCHES) do

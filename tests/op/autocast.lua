@@ -31,7 +31,8 @@ local CLASSES = {
     'trunc', 'exp2', 'atan', 'asinh', 'acosh', 'atanh', 'selu', 'mish', 'softsign', 'hardsigmoid',
     'hardswish', 'relu6', 'bitwise_not', 'bitwise_and', 'bitwise_or', 'bitwise_xor',
     'bitwise_left_shift', 'bitwise_right_shift', 'quantize', 'dequantize', 'quantize_rows',
-    'pack_bits', 'unpack_bits', 'packed_linear', 'scaled_add', 'scaled_pool2d', 'sparse_linear' },
+    'pack_bits', 'unpack_bits', 'packed_linear', 'scaled_add', 'scaled_pool2d', 'sparse_linear',
+    'n_of_m_linear' },
 }
 
 local class_of = {}

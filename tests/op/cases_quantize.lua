@@ -224,7 +224,8 @@ return function(M)
   -- -- Sums of bytes ------------------------------------------------------------------------------
 
   ffi.cdef [[typedef struct { int32_t act, dtype; int64_t a_zero, b_zero, y_zero; } rg_test_add;
-    typedef struct { int32_t act, dtype; } rg_test_sparse;]]
+    typedef struct { int32_t act, dtype; } rg_test_sparse;
+    typedef struct { int32_t act, dtype; int64_t rows; } rg_test_n_of_m;]]
 
   local function call(name, n_in, type, args_of)
     return function(C, t, a, out)
@@ -320,5 +321,51 @@ return function(M)
       { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, n, w }, { act = 7 }, EARG },
       { { { 2, 7 }, { 3 }, { 9 }, { 9 } }, { f, n, n, w }, {}, EARG }, -- drawn offsets
       { { { 2, 7 }, { 3 }, { 2 }, { 2 } }, { f, n, n, w }, { dtype = i8 }, EDTYPE } },
+  }
+
+  -- -- n of m -------------------------------------------------------------------------------------
+
+  local function some(rows, act, type) return { rows = rows, act = act, dtype = type } end
+  cases.n_of_m_linear = {
+    call = call('n_of_m_linear', 4, 'rg_test_n_of_m', function(a)
+      return { a.act or 0, tensors.CODES[a.dtype or 'f32'] or a.dtype, a.rows or 3 }
+    end),
+    reference = reference.n_of_m_linear,
+    inputs = { [2] = u8, [3] = w, [4] = w },
+    prepare = function(list) -- all places of a window, in both halves
+      for i = 1, reference.count(list[2].shape) do list[2][i] = (i * 37 + 11) % 256 end
+    end,
+    -- 2:4 and 1:4, 1:2 with two windows, 1:16 with three, 3 of 16 with one; bf16 values
+    samples = { { { 1, 2, 16 }, { 1, 4, 16 }, { 1, 8, 16 }, { 3 }, args = some(3) },
+      { { 1, 7 }, { 2, 2, 16 }, { 2, 4, 16 }, false, args = some(32) },
+      { { 1, 5, 20 }, { 2, 8, 16 }, { 2, 16, 16 }, { 18 }, args = some(18, 1, 'bf16') },
+      { { 1, 2, 3, 33 }, { 1, 2, 16 }, { 1, 3, 16 }, false, args = some(15, 2) },
+      { { 1, 16 }, { 3, 2, 16 }, { 3, 3, 16 }, { 48 }, args = some(48, 0, 'f16') },
+      { { 1, 9, 64 }, { 2, 4, 16 }, { 2, 8, 16 }, { 17 }, args = some(17) },
+      { { 1, 3, 5 }, { 1, 0, 16 }, { 1, 0, 16 }, { 4 }, args = some(4) },
+      { { 0, 5 }, { 1, 1, 16 }, { 1, 2, 16 }, { 2 }, args = some(2) },
+      { { 2, 0 }, { 1, 0, 16 }, { 1, 0, 16 }, { 2 }, args = some(2) },
+      { { 2, 5 }, { 0, 1, 16 }, { 0, 2, 16 }, false, args = some(0) } },
+    dtypes = { 'f32', 'bf16', 'f16' },
+    ulps = 8, optional = { [4] = true },
+    large = { { { 70, 256 }, { 5, 64, 16 }, { 5, 128, 16 }, { 75 }, args = some(75) } },
+    bad = { { { { 2, 7 }, { 1, 1, 16 }, { 2, 2, 16 } }, { f, u8, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 1, 1, 16 }, { 1, 2, 8 } }, { f, u8, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 1, 1, 16 }, { 1, 32 } }, { f, u8, w }, {}, ESHAPE },
+      { { { 2, 17 }, { 1, 2, 16 }, { 1, 3, 16 } }, { f, u8, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 1, 2, 16 }, { 1, 2, 16 } }, { f, u8, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 1, 1, 15 }, { 1, 2, 16 } }, { f, u8, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 2, 1, 16 }, { 1, 2, 16 } }, { f, u8, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 16 }, { 1, 2, 16 } }, { f, u8, w }, {}, ESHAPE },
+      { { { 2, 0 }, { 1, 1, 16 }, { 1, 2, 16 } }, { f, u8, w }, {}, ESHAPE },
+      { { {}, { 1, 1, 16 }, { 1, 2, 16 } }, { f, u8, w }, {}, ESHAPE },
+      { { { 2, 7 }, { 1, 1, 16 }, { 1, 2, 16 }, { 4 } }, { f, u8, w, f }, {}, ESHAPE },
+      { { { 2, 7 }, { 2, 1, 16 }, { 2, 2, 16 } }, { f, u8, w }, { rows = 33 }, ESHAPE },
+      { { { 2, 7 }, { 1, 1, 16 }, { 1, 2, 16 } }, { f, u8, w }, { rows = -1 }, EARG },
+      { { { 2, 7 }, { 1, 1, 16 }, { 1, 2, 16 } }, { f, i8, w }, {}, EDTYPE },
+      { { { 2, 7 }, { 1, 1, 16 }, { 1, 2, 16 } }, { f, u8, h }, {}, EDTYPE },
+      { { { 2, 7 }, { 1, 1, 16 }, { 1, 2, 16 } }, { 'f64', u8, w }, {}, EDTYPE },
+      { { { 2, 7 }, { 1, 1, 16 }, { 1, 2, 16 } }, { f, u8, w }, { act = 7 }, EARG },
+      { { { 2, 7 }, { 1, 1, 16 }, { 1, 2, 16 } }, { f, u8, w }, { dtype = i8 }, EDTYPE } },
   }
 end

@@ -177,6 +177,36 @@ return function(M) -- M: the rest of the reference
     return { sum }
   end
 
+  --- y = act(x W' + b) for W of which n of each m inputs are there.
+  function M.n_of_m_linear(inputs, a)
+    local x, index, values, bias = unpack(inputs, 1, 4)
+    local k, entries = x.shape[#x.shape], values.shape[2]
+    local each = entries / math.ceil(k / 16)
+    local wide = M.new({ a.rows, k }, 'f64')
+    for i = 1, M.count(wide.shape) do wide[i] = 0 end
+    for r = 0, a.rows - 1 do
+      local tile, lane = math.floor(r / 16), r % 16
+      for e = 0, entries - 1 do
+        local both = index[(tile * math.ceil(entries / 2) + math.floor(e / 2)) * 16 + lane + 1]
+        local c = math.floor(e / each) * 16 + (e % 2 == 0 and both % 16 or math.floor(both / 16))
+        if c < k then
+          local at = r * k + c + 1
+          wide[at] = wide[at] + values[(tile * entries + e) * 16 + lane + 1]
+        end
+      end
+    end
+    if k == 0 then -- of nothing: as of one 0
+      local one = M.new({ unpack(x.shape) }, 'f64')
+      one.shape[#one.shape], wide = 1, M.new({ a.rows, 1 }, 'f64')
+      for i = 1, M.count(one.shape) do one[i] = 0 end
+      for i = 1, a.rows do wide[i] = 0 end
+      x = one
+    end
+    local y = M.linear({ x, wide, bias }, { act = a.act })[1]
+    y.dtype = a.dtype or 'f32'
+    return { y }
+  end
+
   --- y = act(x W' + b) for W in compressed rows, of one output or sixteen.
   function M.sparse_linear(inputs, a)
     local x, offset, column, values, bias = unpack(inputs, 1, 5)

@@ -15,13 +15,14 @@ local notes = require 'ridge.prune.notes'
 local options = require 'ridge.options'
 local random = require 'ridge.random'
 local SparseLinear = require('ridge.prune.sparse_layer').SparseLinear
+local sparse = require 'ridge.tensor.sparse'
 
 local M = {}
 
 local WHAT = 'prune.compact'
 
 local SPEC = {
-  format = { 'string', default = 'auto', choices = { 'auto', 'dense', 'rows', 'blocks' },
+  format = { 'string', default = 'auto', choices = { 'auto', 'dense', 'rows', 'blocks', 'n:m' },
     doc = 'what is measured to be fastest, or one for all layers that have zeros' },
   rows = { 'integer', default = 1, min = 1, max = 2 ^ 20, doc = 'with which layers are timed' },
   skip = { 'table', doc = 'names of layers, or of modules, that stay dense' },
@@ -30,7 +31,7 @@ local SPEC = {
 local Compacted = {}
 Compacted.__index = Compacted
 
-local FORMATS = { 'rows', 'blocks' }
+local FORMATS = { 'rows', 'blocks', 'n:m' }
 
 -- Why a layer stays dense without any measurement.
 local function why_dense(row, zeros)
@@ -43,18 +44,21 @@ local function why_dense(row, zeros)
   if row.weight.dtype == 'f64' then return 'sparse products have sums in f32' end
 end
 
--- The faster of both formats, if one is shown to be faster than dense.
-local function fastest(row, asked, n)
+-- The fastest of the formats, if one is shown to be faster than dense.
+local function fastest(row, asked, n, pattern)
   local best, found_best, slower
   local x = make.randn(n, row.module.n_in, { generator = random.generator(1) })
   for _, format in ipairs(FORMATS) do
-    local made = SparseLinear(row.module, format)
-    local found = asked:compare(row.name .. format, row.module, made, x)
-    if found.hi < 1 and (not best or found.ratio < found_best.ratio) then
-      best, found_best = made, found
-    end
-    if not slower or found.ratio < slower.ratio then
-      slower = { ratio = found.ratio, lo = found.lo, hi = found.hi, format = format }
+    if format ~= 'n:m' or pattern then
+      local made = SparseLinear(row.module, format, format == 'n:m' and pattern or nil)
+      local found = asked:compare(row.name .. format, row.module, made, x)
+      if found.hi < 1 and (not best or found.ratio < found_best.ratio) then
+        best, found_best = made, found
+      end
+      if not slower or found.ratio < slower.ratio then
+        slower = { ratio = found.ratio, lo = found.lo, hi = found.hi,
+          format = made.pattern or format }
+      end
     end
   end
   return best, found_best or slower
@@ -73,37 +77,44 @@ local function decide(row, opts, asked, about)
     row.why = "format = 'dense'"
     return nil
   end
-  if opts.format ~= 'auto' then
-    row.kind = opts.format
-    return SparseLinear(row.module, opts.format)
+  local pattern = sparse.pattern_of(w)
+  if opts.format == 'n:m' and not pattern then
+    row.why = 'more than half of some 2, 4, 8 or 16 inputs that follow each other are not 0'
+    return nil
   end
-  local made, found = fastest(row, asked, opts.rows)
+  if opts.format ~= 'auto' then
+    row.kind, row.pattern = opts.format, opts.format == 'n:m' and pattern or nil
+    return SparseLinear(row.module, opts.format, row.pattern)
+  end
+  local made, found = fastest(row, asked, opts.rows, pattern)
   row.ratio, row.lo, row.hi = found.ratio, found.lo, found.hi
   if made then
-    row.kind = made.format
+    row.kind, row.pattern = made.format, made.pattern
     return made
   end
   row.why = ('not shown to be faster: %s take %.2f [%.2f .. %.2f] of its time as it is, at %d '
     .. 'row%s'):format(found.format, found.ratio, found.lo, found.hi, opts.rows,
     opts.rows == 1 and '' or 's')
-  local pattern = n_of_m(about.pattern)
-  if pattern then
+  local asked_for = n_of_m(about.pattern)
+  if asked_for and not pattern then
     row.kind = 'infeasible'
-    row.why = ('pattern %s has no kernel on CPUs, and it is %s'):format(pattern, row.why)
+    row.why = ('pattern %s has no kernel on CPUs, and it is %s'):format(asked_for, row.why)
   end
 end
 
 --- A copy of a net for running, in evaluation mode: masks become plain zeros, and a dense layer is
---- kept as what is not 0 in it, in compressed rows or in blocks of 16 outputs and one input, where
---- paired blocks show that to be faster with `rows` rows. The others stay dense, and the report
---- says why: at most sparsities a dense product is faster. A layer pruned n:m, for which no CPU has
---- a kernel, is `infeasible` then. The net stays as it was.
+--- kept as what is not 0 in it, in compressed rows, in blocks of 16 outputs and one input, or as n
+--- of each m inputs (2:4, 4:8, 1:4 and what else has m of 2, 4, 8 or 16 and n at most half of it;
+--- whichever fits the zeros), where paired blocks show that to be faster with `rows` rows. The
+--- others stay dense, and the report says why: at most sparsities a dense product is faster. A
+--- layer pruned n:m with another m, for which there is no kernel, is `infeasible` then. The net
+--- stays as it was.
 ---@param net table module
----@param opts table|nil {format = 'auto', rows = 1, skip = {'head'}}: 'dense', 'rows' or 'blocks'
----  for all layers that have zeros
+---@param opts table|nil {format = 'auto', rows = 1, skip = {'head'}}: 'dense', 'rows', 'blocks' or
+---  'n:m' for all layers that have zeros
 ---@return table c
----@return table report layers {name, class, kind, why, zeros, share, ratio, lo, hi (time beside
----  dense), mb (before, after: what is stored, and packed for products)}; print()
+---@return table report layers {name, class, kind, pattern (of n:m), why, zeros, share, ratio, lo,
+---  hi (time beside dense), mb (before, after: what is stored, and packed for products)}; print()
 -- >> local m = ridge.prune.magnitude(ridge.nn.Sequential(ridge.nn.Linear(32, 16)),
 -- >>   { sparsity = 0.9 })
 -- >> return ridge.prune.compact(m, { format = 'rows' })
@@ -114,12 +125,13 @@ function M.compact(net, opts)
   local about = notes.of(net)
   mask.bake(made)
   for _, row in ipairs(layers.of(made, opts.skip, WHAT)) do
-    local sparse = in_no_grad(decide, row, opts, asked, about)
+    local kept = in_no_grad(decide, row, opts, asked, about)
     local before = held.bytes(row.module).mb
-    if sparse then map[row.module] = sparse end
+    if kept then map[row.module] = kept end
     list[#list + 1] = { name = row.name, class = row.class, kind = row.kind, why = row.why,
-      zeros = row.zeros, share = row.share, ratio = row.ratio, lo = row.lo, hi = row.hi,
-      mb = { before = before, after = sparse and held.bytes(sparse).mb or before } }
+      pattern = row.pattern, zeros = row.zeros, share = row.share, ratio = row.ratio,
+      lo = row.lo, hi = row.hi,
+      mb = { before = before, after = kept and held.bytes(kept).mb or before } }
   end
   local report = setmetatable({ layers = list, rows = opts.rows }, Compacted)
   return notes.attach(nets.exchange(made, map), 'compact', list), report
@@ -128,8 +140,8 @@ end
 function Compacted:__tostring()
   local cells = {}
   for i, r in ipairs(self.layers) do
-    cells[i] = { r.name, r.class, ('%.1f'):format(100 * r.share), r.kind, r.ratio
-      and ('%.2f [%.2f, %.2f]'):format(r.ratio, r.lo, r.hi) or '',
+    cells[i] = { r.name, r.class, ('%.1f'):format(100 * r.share), r.pattern or r.kind,
+      r.ratio and ('%.2f [%.2f, %.2f]'):format(r.ratio, r.lo, r.hi) or '',
       ('%.4f'):format(r.mb.before), ('%.4f'):format(r.mb.after) }
   end
   local lines = { columns.text({ 'layer', 'class', 'zeros %', 'kept', 'time of dense', 'MB before',

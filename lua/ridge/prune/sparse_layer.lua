@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- A dense layer of which only what is not 0 is kept: in compressed rows, or in blocks of 16
---- outputs and one input.
+--- A dense layer of which only what is not 0 is kept: in compressed rows, in blocks of 16 outputs
+--- and one input, or n of each m inputs.
 
 local C = require 'ridge.ffi.lib'
 local base = require 'ridge.nn.layer'
@@ -31,13 +31,21 @@ end
 
 --- A dense layer as what is not 0 in it. Made by prune.compact of a layer that is there.
 ---@param dense table nn.Linear
----@param format string 'rows' or 'blocks'
-function SparseLinear:init(dense, format)
+---@param format string 'rows', 'blocks' or 'n:m'
+---@param pattern string|nil of n:m
+function SparseLinear:init(dense, format, pattern)
   base.Layer.init(self)
   self.training = false
   self.n_in, self.n_out, self.activation = dense.n_in, dense.n_out, dense.activation
-  self.format = format
+  self.format, self.pattern = format, pattern
   grad.no_grad(function()
+    if format == 'n:m' then
+      local w, b = sparse.sparse(dense.weight:detach(), { pattern = pattern }), dense.bias
+      self:buffer('index', w.index)
+      self:buffer('values', w.values)
+      if b then self:buffer('bias', b:detach():to('f32'):clone()) else self:without 'bias' end
+      return
+    end
     local more = -dense.n_out % BLOCK[format]
     local w = sparse.sparse(padded(dense.weight:detach():to 'f32', more),
       { block = BLOCK[format] })
@@ -51,7 +59,17 @@ function SparseLinear:init(dense, format)
   end)
 end
 
-local given = {} -- options of the product
+local given, n_of_m = {}, {} -- options of the product; a weight with such a pattern
+
+-- The weight as ridge.sparse_linear takes it.
+local function weight_of(layer)
+  local t = layer._tensors
+  if layer.format ~= 'n:m' then return t end
+  n_of_m.index, n_of_m.values = t.index, t.values
+  n_of_m.rows, n_of_m.columns = layer.n_out, layer.n_in
+  return n_of_m
+end
+
 local ANSWER = { bf16 = 'bf16', f16 = 'f16' }
 
 --- Apply the layer to the last axis.
@@ -69,7 +87,7 @@ function SparseLinear:forward(x)
   end
   local t = self._tensors
   given.bias, given.activation, given.dtype = t.bias, self.activation, ANSWER[x.dtype] or 'f32'
-  local y = sparse.sparse_linear(x, t, given)
+  local y = sparse.sparse_linear(x, weight_of(self), given)
   return y:size(-1) == self.n_out and y or y:narrow(y.ndim, 1, self.n_out)
 end
 
@@ -107,13 +125,13 @@ end
 function SparseLinear:effective_weight()
   local t = self._tensors
   local eye = make.eye(self.n_in, { device = t.values.device })
-  return sparse.sparse_linear(eye, t):t():narrow(1, 1, self.n_out):contiguous()
+  return sparse.sparse_linear(eye, weight_of(self)):t():narrow(1, 1, self.n_out):contiguous()
 end
 
 function SparseLinear:__tostring()
   return ('prune.SparseLinear(%d -> %d%s, %d of %d weights in %s)'):format(self.n_in, self.n_out,
     self.activation ~= 'none' and ', ' .. self.activation or '', self._tensors.values.count,
-    self.n_in * self.n_out, self.format)
+    self.n_in * self.n_out, self.pattern or self.format)
 end
 
 M.SparseLinear = SparseLinear

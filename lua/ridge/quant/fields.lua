@@ -44,8 +44,10 @@ local FIELDS = {
     group = one_of { 32, 64, 128 }, padding = whole(0, 127) }, tensors = { 'weight', 'scale' } },
   ['quant.MaxPool2d'] = { { rows = COUNT, columns = COUNT, bytes = kind 'table',
     options = kind 'cdata' } },
-  ['prune.SparseLinear'] = { DENSE, { format = one_of { 'rows', 'blocks' } },
-    tensors = { 'offset', 'column', 'values' } },
+  ['prune.SparseLinear'] = { DENSE, { format = one_of { 'rows', 'blocks', 'n:m' },
+    pattern = function(v) return v == nil or type(v) == 'string' end }, tensors = { 'values' },
+    by = { field = 'format', rows = { 'offset', 'column' }, blocks = { 'offset', 'column' },
+      ['n:m'] = { 'index' } } },
   ['quant.Residual'] = { { activation = DENSE.activation, a_zero = whole(-128, 255),
     b_zero = whole(-128, 255), inner = callable, answers = one_of { 'f32', 'bf16', 'f16' },
     around = function(v) return v == nil or callable(v) end }, tensors = { 'a_scale', 'b_scale' } },
@@ -84,8 +86,10 @@ local function wrong_field(module, specs)
       if not fits(rawget(module, name)) then return 'field ' .. name end
     end
   end
-  for _, name in ipairs(specs.tensors or {}) do
-    if not module._tensors[name] then return 'tensor ' .. name end
+  for _, list in ipairs { specs.tensors or {}, specs.by and specs.by[module[specs.by.field]] } do
+    for _, name in ipairs(list) do
+      if not module._tensors[name] then return 'tensor ' .. name end
+    end
   end
 end
 

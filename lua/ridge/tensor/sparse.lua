@@ -3,6 +3,7 @@
 
 local blame = require 'ridge.blame'
 local make = require 'ridge.tensor.make'
+local ops = require 'ridge.tensor.ops'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
@@ -12,21 +13,107 @@ local schema = require 'ridge.tensor.schema'
 local M = {}
 
 local need = ref.need
-local sparse_linear = run.of 'sparse_linear'
+local sparse_linear, n_of_m_linear = run.of 'sparse_linear', run.of 'n_of_m_linear'
 
-local PACK = { block = { 'integer', default = 1, choices = { 1, 16 },
-  doc = 'outputs that are kept together' } }
+local WINDOW = 16 -- inputs that entries of n of m are looked up in, outputs that lie together
+
+local PACK = {
+  block = { 'integer', default = 1, choices = { 1, 16 }, doc = 'outputs that are kept together' },
+  pattern = { 'string', doc = "'2:4': at most 2 of each 4 inputs are not 0; 4 is 2, 4, 8 or 16" },
+}
+
+-- -- n of m -------------------------------------------------------------------------------------
+
+-- Zeros behind what is there, along one axis.
+local function padded(w, axis, more)
+  if more == 0 then return w end
+  local sizes = w:size()
+  sizes[axis] = more
+  sizes[#sizes + 1] = { dtype = w.dtype, device = w.device }
+  return ops.concat({ w, make.zeros(unpack(sizes)) }, axis)
+end
+
+-- The numbers n and m of a pattern that has a kernel, or nil.
+local function numbers_of(pattern)
+  local n, m = pattern:match '^(%d+):(%d+)$'
+  n, m = tonumber(n), tonumber(m)
+  if n and n >= 1 and n < m and m <= WINDOW and WINDOW % m == 0 then return n, m end
+end
+
+--- Whether a pattern has a kernel of its own.
+---@param pattern string
+---@return boolean
+function M.has_kernel(pattern) return numbers_of(pattern) ~= nil end
+
+--- The pattern n:m with a kernel that a weight has: of those for 2, 4, 8 and 16 the one with the
+--- fewest entries, and nil where that is more than half of the inputs.
+---@param w Tensor [n_out x n_in]
+---@return string|nil
+function M.pattern_of(w)
+  local best, most
+  local there = padded(w:ne(0):to 'f32', 2, -w.shape[2] % WINDOW)
+  for _, m in ipairs { 2, 4, 8, 16 } do
+    local n = there.count > 0 and there:reshape(-1, m):sum(2):max():item() or m
+    n = math.max(n, 1)
+    if n / m <= (best or 0.5) and (not best or n / m < best) then
+      best, most = n / m, ('%d:%d'):format(n, m)
+    end
+  end
+  return most
+end
+
+-- A weight as core/op/n_of_m_linear.h says: the n of each m that are largest, at their places.
+local function n_of_m(w, pattern)
+  local n, m = numbers_of(pattern)
+  if not n then
+    blame.raise(("sparse: option pattern is %s; n:m has n below m, and m is 2, 4, 8 or 16"):format(
+      blame.show(pattern)), 'EARG', 'sparse')
+  end
+  if w.dtype ~= 'bf16' then w = w:to 'f32' end
+  local rows, k = w.shape[1], w.shape[2]
+  w = padded(padded(w, 1, -rows % WINDOW), 2, -k % WINDOW)
+  local tiles, windows, groups = w.shape[1] / WINDOW, w.shape[2] / WINDOW, WINDOW / m
+  local parts = w:reshape(w.shape[1], windows * groups, m)
+  local there = parts:ne(0):to 'f32'
+  if w.count > 0 and there:sum(3):max():item() > n then
+    blame.raise(('sparse: more than %d of %d inputs that follow each other are not 0'):format(n, m),
+      'EARG', 'sparse')
+  end
+  -- those that are there first, in their order, then others, which are 0
+  local order = there * m - make.arange(0, m - 1, { dtype = 'f32', device = w.device }) / (2 * m)
+  local _, at = order:topk(n, 3)
+  local function entries(x) -- [tiles x entries x 16]
+    return x:reshape(tiles, WINDOW, windows * groups * n):transpose(2, 3):contiguous()
+  end
+  local values = entries(parts:gather(3, at))
+  local first = make.arange(0, groups - 1, { dtype = 'i32', device = w.device }) * m
+  local index = entries(at:to('i32'):reshape(w.shape[1], windows, groups, n)
+    + first:reshape(1, 1, groups, 1))
+  index = padded(index, 2, index.shape[2] % 2)
+  index = index:reshape(tiles, index.shape[2] / 2, 2, WINDOW)
+  local both = index:select(3, 1) + index:select(3, 2) * 16
+  return { index = both:to('u8'):contiguous(), values = values, rows = rows, columns = k }
+end
+
+-- -- Weights ------------------------------------------------------------------------------------
 
 --- A weight as what is not 0 in it, in compressed rows; or in blocks of 16 outputs, each kept where
---- one of its weights is not 0.
----@param w Tensor [n_out x n_in], f32; with block = 16 n_out in sixteens
----@param opts table|nil {block = 1}
----@return table {offset = i32, column = i32, values = f32 [n] or [n x 16]}
+--- one of its weights is not 0; or, with a pattern, n of each m inputs of each output.
+---@param w Tensor [n_out x n_in], f32; with block = 16 n_out in sixteens; with a pattern also bf16
+---@param opts table|nil {block = 1}, or {pattern = '2:4'}
+---@return table w {offset = i32, column = i32, values = f32 [n] or [n x 16]}; of a pattern {index =
+---  u8 [n_out / 16 x entries / 2 x 16], values = f32 or bf16 [n_out / 16 x entries x 16], rows =
+---  n_out, columns = n_in}, where sixteen inputs have as many entries as sixteen others
 -- >> ridge.sparse(ridge.tensor { { 0, 2, 0 }, { 1, 0, 3 } }).column:tolist()
 function M.sparse(w, opts)
   need(w, 'sparse')
   opts = options.check(PACK, opts, 'sparse')
   local block = opts.block
+  if opts.pattern and w.ndim == 2 and block == 1 then return n_of_m(w, opts.pattern) end
+  if opts.pattern and block ~= 1 then
+    blame.raise('sparse: a weight is kept by option block or by option pattern, not both', 'EARG',
+      'sparse')
+  end
   if w.ndim ~= 2 or w.shape[1] % block ~= 0 then
     blame.raise(('sparse: w is %s, wanted two axes, the first in whole blocks of %d'):format(
       w:describe(), block), 'ESHAPE', 'sparse')
@@ -55,7 +142,8 @@ local SPEC = {
 --- error.  Sums are in f32.  No gradient goes through it, and GPUs have none of it yet.
 ---@param x Tensor [... x n_in] of f32, bf16 or f16
 ---@param w table {offset = i32 [rows + 1], column = i32 [n], values = f32 [n] or [n x 16]}; columns
----  count from 0
+---  count from 0. Of n of m {index = u8, values =, rows =,
+---  columns =}
 ---@param opts table|nil {bias = Tensor, activation = 'none', dtype = 'f32'}
 ---@return Tensor [... x rows], or [... x 16 rows] of blocks
 -- >> w = ridge.sparse(ridge.tensor { { 0, 2, 0 }, { 1, 0, 3 } })
@@ -67,6 +155,22 @@ function M.sparse_linear(x, w, opts)
       blame.show(w)), 'EARG', 'sparse_linear')
   end
   opts = options.check(SPEC, opts, 'sparse_linear')
+  if w.index ~= nil then
+    for _, name in ipairs { 'rows', 'columns' } do
+      local v = w[name]
+      if type(v) ~= 'number' or v % 1 ~= 0 or v < 0 or v > 2 ^ 53 then
+        blame.raise(('sparse_linear: %s of a weight is a whole number, got %s'):format(name,
+          blame.show(v)), 'EARG', 'sparse_linear')
+      end
+    end
+    if x.ndim > 0 and x:size(-1) ~= w.columns then
+      blame.raise(('sparse_linear: x is %s, and its last axis is to have %d elements'):format(
+        x:describe(), w.columns), 'ESHAPE', 'sparse_linear')
+    end
+    return n_of_m_linear({ x, need(w.index, 'sparse_linear'), need(w.values, 'sparse_linear'),
+      opts.bias }, { act = schema.ACT[opts.activation], dtype = dtype.code(opts.dtype,
+      'sparse_linear'), rows = w.rows })
+  end
   return sparse_linear({ x, need(w.offset, 'sparse_linear'), need(w.column, 'sparse_linear'),
     need(w.values, 'sparse_linear'), opts.bias }, { act = schema.ACT[opts.activation],
     dtype = dtype.code(opts.dtype, 'sparse_linear') })

@@ -279,7 +279,8 @@ M.FUNCTIONS = {
   ['ridge.packed_linear'] = 'F(a, 32), I(100, b, 16):to "u8", ridge.rand(b, 1):to "f16", '
     .. '{ bits = 4 }',
   ['ridge.sparse'] = 'F(16, b), { block = one { 1, 16 } }',
-  ['ridge.sparse_linear'] = 'F(a, b), ridge.sparse(F(16, b), { block = one { 1, 16 } })',
+  ['ridge.sparse_linear'] = 'F(a, b), ridge.sparse(F(16, b) * ridge.eye(16, b), '
+    .. 'one { { block = 1 }, { block = 16 }, { pattern = "1:4" } })',
   ['ridge.scaled_add'] = 'I(100, a, b):to "i8", I(100, a, b):to "u8", 0.5, 0.25, { dtype = "i8", '
     .. 'y_scale = 0.5 }',
   ['ridge.scaled_pool2d'] = 'I(100, a, b, 6, 7):to "u8", one { 1, 2, 3 }, { average = often(50) }',

@@ -26,7 +26,7 @@ local function with_ratios(ratios, f)
   faster.asked = function()
     return { compare = function(_, key, _, after)
       names[#names + 1] = key
-      local r = ratios[after.format]
+      local r = ratios[after.format] or 9
       return { ratio = r, lo = r - 0.02, hi = r + 0.02, keep = r < 1 }
     end }
   end
@@ -64,20 +64,63 @@ describe('prune.compact', function()
     end)
     assert.equal('rows', c[1].format)
     assert.equal(0.5, report.layers[1].ratio)
-    assert.equal(4, #asked)
+    assert.equal(6, #asked)
     c, report = with_ratios({ rows = 0.99, blocks = 1.5 }, function()
       return ridge.prune.compact(masked())
     end)
     assert.equal('nn.Linear', getmetatable(c[1]).__name)
     assert.equal('dense', report.layers[1].kind)
     assert.truthy(report.layers[1].why:find('not shown to be faster: rows take 0.99', 1, true))
-    c, report = with_ratios({ rows = 3, blocks = 2 }, function()
+  end)
+
+  it('keeps n of m where that is faster, and says which patterns have no kernel', function()
+    local function wanted(pattern) return ridge.inference(masked { pattern = pattern }, x) end
+    local net, c, report
+    for _, pattern in ipairs { '2:4', '4:8', '1:4', '1:16' } do
+      c, report = with_ratios({ rows = 0.8, blocks = 2, ['n:m'] = 0.5 }, function()
+        return ridge.prune.compact(masked { pattern = pattern })
+      end)
+      assert.same({ 'n:m', pattern, 0.5 }, { report.layers[1].kind, report.layers[1].pattern,
+        report.layers[1].ratio })
+      assert.truthy(tostring(report):find(pattern, 1, true))
+      assert.truthy(tostring(c[1]):find('weights in ' .. pattern, 1, true))
+      assert.is_true(apart(ridge.inference(c, x), wanted(pattern)) < 1e-5)
+      assert.same({ 5, 10 }, c(x):size()) -- 10 outputs of 16
+      net = masked { pattern = pattern }
+      assert.equal(0, apart(c[2]:effective_weight(), net[2].weight))
+    end
+    c, report = with_ratios({ rows = 3, blocks = 2, ['n:m'] = 1.2 }, function()
       return ridge.prune.compact(masked { pattern = '2:4' })
     end)
+    assert.equal('dense', report.layers[1].kind)
+    assert.truthy(report.layers[1].why:find('not shown to be faster: 2:4 take 1.20', 1, true))
+    assert.is_true(apart(ridge.inference(c, x), wanted '2:4') < 1e-5)
+    c, report = with_ratios({ rows = 3, blocks = 2, ['n:m'] = 0.1 }, function()
+      return ridge.prune.compact(masked { pattern = '20:24', skip = { '2' } })
+    end)
     assert.equal('infeasible', report.layers[1].kind)
-    assert.truthy(tostring(report):find('pattern 2:4 has no kernel on CPUs', 1, true))
-    assert.is_true(apart(ridge.inference(c, x), ridge.inference(masked { pattern = '2:4' }, x))
-      < 1e-5)
+    assert.truthy(tostring(report):find('pattern 20:24 has no kernel on CPUs', 1, true))
+    assert.is_true(apart(ridge.inference(c, x), ridge.inference(masked { pattern = '20:24', skip =
+      { '2' } }, x)) < 1e-5)
+  end)
+
+  it('finds n of m in zeros that no pattern was asked for, in the type of the weights', function()
+    local net = nn.Sequential(nn.Linear(24, 20)):eval()
+    local w = ridge.zeros(20, 24)
+    for i = 1, 20 do w:narrow(1, i, 1):narrow(2, i, 3):fill_(i) end -- 3 in a row, over borders
+    net[1].weight = w
+    local c, report = ridge.prune.compact(net, { format = 'n:m' })
+    assert.same({ 'n:m', '3:16' }, { report.layers[1].kind, report.layers[1].pattern })
+    assert.equal(0, apart(c[1]:effective_weight(), w))
+    c = ridge.prune.compact(net:clone():to 'bf16', { format = 'n:m' })
+    assert.equal('bf16', c[1].values.dtype)
+    assert.equal(0, apart(c[1]:effective_weight(), w))
+    net[1].weight = ridge.ones(20, 24) - ridge.eye(20, 24)
+    c, report = ridge.prune.compact(net, { format = 'n:m' })
+    assert.equal('nn.Linear', getmetatable(c[1]).__name)
+    assert.equal('dense', report.layers[1].kind)
+    assert.truthy(report.layers[1].why:find('more than half of some 2, 4, 8 or 16 inputs', 1,
+      true))
   end)
 
   it('says why layers stay dense', function()
@@ -96,6 +139,8 @@ describe('prune.compact', function()
     local _, report = ridge.prune.compact(m, { format = 'rows' })
     local kept = 48 * 64 - report.layers[1].zeros
     assert.equal((kept * 8 + 65 * 4 + 64 * 4) / 2 ^ 20, report.layers[1].mb.after)
+    _, report = ridge.prune.compact(masked { pattern = '2:4' }, { format = 'n:m' })
+    assert.equal(64 * 24 * 4.5 / 2 ^ 20 + 64 * 4 / 2 ^ 20, report.layers[1].mb.after)
   end)
 
   it('is not trained, and lets no gradient through', function()
@@ -129,11 +174,14 @@ describe('files of pruned nets', function()
   end)
 
   it('keep sparse layers', function()
-    local c = ridge.prune.compact(masked(), { format = 'blocks' })
-    c:save(path)
-    local again = nn.load(path)
-    assert.is_true(apart(again(x), c(x)) == 0)
-    assert.equal('blocks', again[1].format)
+    for format, m in pairs { blocks = masked(), ['n:m'] = masked { pattern = '2:4' } } do
+      local c = ridge.prune.compact(m, { format = format })
+      c:save(path)
+      local again = nn.load(path)
+      assert.is_true(apart(again(x), c(x)) == 0)
+      assert.equal(format, again[1].format)
+      assert.equal(tostring(c), tostring(again))
+    end
   end)
 
   it('are refused where a mask does not fit', function()

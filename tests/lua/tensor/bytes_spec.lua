@@ -112,6 +112,74 @@ describe('weights most of which are 0', function()
     says('sparse_linear: a weight is {offset', function() ridge.sparse_linear(x, x) end)
     says('sparse: w is', function() ridge.sparse(ridge.ones(17, 3), { block = 16 }) end)
   end)
+
+  it('are kept as n of each m inputs, exactly, by every instruction set', function()
+    -- whole numbers: sums are exact in whichever order
+    local script = [[
+      local ridge = require 'ridge'
+      ridge.seed(5)
+      for _, size in ipairs { { 48, 70 }, { 33, 64 }, { 1, 5 }, { 5, 33 } } do
+        for n, m in ('2:4 1:4 4:8 1:16 3:16 1:2 3:8'):gmatch '(%d+):(%d+)' do
+          local k = size[2] + -size[2] % m
+          local w = (ridge.randn(size[1], k) * 20):round()
+          local parts = w:reshape(-1, tonumber(m))
+          local _, at = parts:abs():topk(tonumber(n), 2)
+          w = ridge.zeros(parts:size(1), tonumber(m)):scatter(2, at, parts:gather(2, at))
+            :reshape(size[1], k):narrow(2, 1, size[2])
+          for _, kind in ipairs { 'f32', 'bf16' } do
+            local kept = ridge.sparse(w:to(kind), { pattern = n .. ':' .. m })
+            for _, rows in ipairs { 1, 2, 3, 4, 9 } do
+              local x = (ridge.randn(rows, size[2]) * 10):round()
+              local b = (ridge.randn(size[1]) * 10):round()
+              local apart = ridge.sparse_linear(x, kept, { bias = b, activation = 'relu' })
+                - (x:matmul(w:t()) + b):relu()
+              assert(apart:abs():max():item() == 0, ('%s:%s %s %d'):format(n, m, kind, rows))
+            end
+          end
+        end
+      end
+      io.write 'equal']]
+    local path = os.tmpname() .. '.lua'
+    local file = assert(io.open(path, 'w'))
+    file:write(script)
+    file:close()
+    finally(function() os.remove(path) end)
+    for _, isa in ipairs { 'base', 'avx2', 'avx512' } do
+      local pipe = assert(io.popen(('RIDGE_ISA=%s ./ridge %s 2>&1'):format(isa, path)))
+      assert.equal(isa .. ': equal', isa .. ': ' .. pipe:read '*a')
+      pipe:close()
+    end
+  end)
+
+  it('read nothing outside of n of m, whatever an index is', function()
+    local kept = ridge.sparse(ridge.tensor { { 0, 2, 0, 5, 7 } }, { pattern = '2:4' })
+    assert.same({ 1, { 1, 4, 16 }, { 1, 8, 16 } }, { kept.rows, kept.index:size(),
+      kept.values:size() })
+    kept.index = ridge.full(255, 1, 4, 16, { dtype = 'u8' })
+    assert.equal(0, ridge.sparse_linear(ridge.ones(1, 5), kept):item()) -- behind the last input
+    says('sparse_linear: rows of a weight is a whole number', function()
+      ridge.sparse_linear(ridge.ones(1, 5), { index = kept.index, values = kept.values,
+        columns = 5 })
+    end)
+    says('more than 2 of 4 inputs', function()
+      ridge.sparse(ridge.ones(1, 4), { pattern = '2:4' })
+    end)
+    for _, pattern in ipairs { '2:5', '4:4', '0:4', '4', '1:32' } do
+      says('sparse: option pattern is', function()
+        ridge.sparse(ridge.zeros(1, 32), { pattern = pattern })
+      end)
+    end
+    says('by option block or by option pattern', function()
+      ridge.sparse(ridge.zeros(16, 4), { block = 16, pattern = '2:4' })
+    end)
+    says('its last axis is to have 16 elements', function()
+      ridge.sparse_linear(ridge.ones(1, 17), ridge.sparse(ridge.zeros(1, 16), { pattern = '1:4' }))
+    end)
+    local x = ridge.ones(3, 5)
+    local again = ridge.sparse(ridge.tensor { { 0, 2, 0, 5, 7 } }, { pattern = '2:4' })
+    assert.same({ { 14 }, { 14 }, { 14 } }, ridge.sparse_linear(x, again):tolist())
+    replays('n_of_m_linear', x, function() return ridge.sparse_linear(x, again) end)
+  end)
 end)
 
 describe('bytes from layer to layer', function()

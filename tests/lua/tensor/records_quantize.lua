@@ -12,6 +12,8 @@ return {
     'bits, group = 32, act = none, dtype = f32' },
   sparse_linear = { 'x native, offset index, column index, values native, b native?',
     'act = none, dtype = f32' },
+  n_of_m_linear = { 'x native, index bits, values native, b native?',
+    'act = none, dtype = f32, rows' },
   scaled_add = { 'a native, a_scale native, b native?, b_scale native?, y_scale native?',
     'act = none, dtype = f32, a_zero = 0, b_zero = 0, y_zero = 0' },
   scaled_pool2d = { 'x native', 'size, stride = 0, pad_low = 0, pad_high = 0, layout = nchw, ' ..
