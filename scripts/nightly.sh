@@ -5,7 +5,8 @@
 # nightly.sh: the runs that take too long for every change.
 #
 #   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz calls
-#                             onnx safetensors graphs ab rate train peers gpusim gpukernels mutate
+#                             onnx safetensors quantized graphs ab rate train peers gpusim gpukernels
+#                             mutate
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -120,6 +121,11 @@ part_safetensors() {
   damaged "${RIDGE_SAFETENSORS_SECONDS:-3600}" tests/lua/train/damaged_spec.lua
 }
 
+# Nets in few bits and with few weights, weights that wait to be read, places of sparse weights.
+part_quantized() {
+  damaged "${RIDGE_QUANTIZED_SECONDS:-3600}" tests/lua/quant/damaged_spec.lua
+}
+
 # Two thousand random graphs, checked behind each pass; others each night.
 part_graphs() {
   local first=$((RANDOM * 32768 + RANDOM + 1)) # the log says which
@@ -179,8 +185,8 @@ part_mutate() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls onnx safetensors graphs ab
-  rate train peers gpusim gpukernels mutate)
+[ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls onnx safetensors
+  quantized graphs ab rate train peers gpusim gpukernels mutate)
 mkdir -p build
 rm -f build/mutate.md
 failed=0 table=

@@ -318,7 +318,7 @@ function M.load(path)
   local list = need(path, tree.modules, 'table', 'the list of modules')
   if #list == 0 then wrong(path, 'it has no module') end
   local modules = make_all(path, list)
-  in_no_grad(function()
+  local filled, err = pcall(in_no_grad, function()
     for i, module in ipairs(modules) do fill_fields(path, module, list[i], modules) end
     for i, module in ipairs(modules) do
       fill_params(path, module, list[i], tensors)
@@ -326,6 +326,10 @@ function M.load(path)
     end
     for i = #modules, 1, -1 do fill_children(path, modules[i], list[i], modules) end
   end)
+  if not filled then -- what a module says of itself knows of no file
+    if not blame.is_error(err) or tostring(err.message):find(path, 1, true) then error(err, 0) end
+    wrong(path, '%s', err.message)
+  end
   for _, module in ipairs(modules) do
     local about, why = rawget(module, '_quant'), quant_fields.wrong(module)
     if why then wrong(path, '%s', why) end

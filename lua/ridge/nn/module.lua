@@ -51,8 +51,10 @@ local function path()
   local parts = {}
   for i = math.max(1, depth - living() + 1), depth do
     local kind = getmetatable(stack[i])
-    parts[#parts + 1] = kind.__tostring == Module.__tostring and kind.__name
-      or tostring(stack[i]):match('[^\n]*')
+    local ok, text = true, kind.__name
+    -- an error is told whatever a module says of itself
+    if kind.__tostring ~= Module.__tostring then ok, text = pcall(tostring, stack[i]) end
+    parts[#parts + 1] = ok and text:match '[^\n]*' or kind.__name
   end
   depth = 0 -- entries stay: a call that catches the error goes on
   return #parts > 0 and 'in ' .. table.concat(parts, ' > ') or nil

@@ -41,7 +41,7 @@ local REFIT = {}
 REFIT['nn.Linear'] = function(m, weight) m.n_out, m.n_in = weight:size(1), weight:size(2) end
 
 REFIT['nn.Conv2d'] = function(m, weight, before)
-  local groups = m.options.groups
+  local groups = tonumber(m.options.groups) -- of a struct: a count in a file is a number
   if groups > 1 and before[2] == 1 then -- depthwise: with a channel its group goes
     groups = weight:size(1) * groups / before[1]
     m.options = ffi.new('rg_conv2d_options', m.options) -- a copy of a net shares it

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Whether layers of a file have in their fields what their code takes from there.
 
+local ffi = require 'ffi'
 local schema = require 'ridge.tensor.schema'
 
 local M = {}
@@ -34,6 +35,8 @@ end
 
 local function pair(v) return type(v) == 'table' and COUNT(v[1]) and COUNT(v[2]) end
 
+local function struct(name) return function(v) return ffi.istype(name, v) end end
+
 local DENSE = { n_in = COUNT, n_out = COUNT, activation = one_of(schema.ACT_NAMES) }
 
 local FIELDS = {
@@ -43,7 +46,7 @@ local FIELDS = {
   ['quant.PackedLinear'] = { DENSE, { bits = one_of { 2, 3, 4, 6, 8 },
     group = one_of { 32, 64, 128 }, padding = whole(0, 127) }, tensors = { 'weight', 'scale' } },
   ['quant.MaxPool2d'] = { { rows = COUNT, columns = COUNT, bytes = kind 'table',
-    options = kind 'cdata' } },
+    options = struct 'rg_pool2d_options' } },
   ['prune.SparseLinear'] = { DENSE, { format = one_of { 'rows', 'blocks', 'n:m' },
     pattern = function(v) return v == nil or type(v) == 'string' end }, tensors = { 'values' },
     by = { field = 'format', rows = { 'offset', 'column' }, blocks = { 'offset', 'column' },
@@ -75,6 +78,14 @@ local NEEDED = {
   ['nn.LayerNorm'] = { 'eps', 'rms' }, ['nn.RMSNorm'] = { 'eps', 'rms' },
   ['nn.GroupNorm'] = { 'eps', 'groups' }, ['nn.Dropout'] = { 'p' },
 }
+-- Structs that go to C as they are, and tensors that no such layer is without.
+local STRUCTS = {
+  ['nn.Conv2d'] = { kernel = pair, options = struct 'rg_conv2d_options' },
+  ['nn.MaxPool2d'] = { options = struct 'rg_pool2d_options' },
+  ['nn.AvgPool2d'] = { options = struct 'rg_pool2d_options' },
+  ['nn.MultiHeadAttention'] = { of = struct 'rg_heads_options' },
+}
+local WEIGHTED = { ['nn.Linear'] = true, ['nn.Conv2d'] = true, ['nn.Embedding'] = true }
 -- The number of the activation beside its name.
 local WITH_ACT = { ['nn.Linear'] = true, ['nn.LowRankLinear'] = true, ['nn.SKLinear'] = true }
 
@@ -101,6 +112,13 @@ local function wrong_plain(module, name)
   end
   for _, field in ipairs(NEEDED[name] or {}) do
     if rawget(module, field) == nil then return 'field ' .. field end
+  end
+  for field, fits in pairs(STRUCTS[name] or {}) do
+    if not fits(rawget(module, field)) then return 'field ' .. field end
+  end
+  -- one that is read through a mask is made when it is asked for
+  if WEIGHTED[name] and not (module._tensors.weight or module._wrapped and module.weight) then
+    return 'tensor weight'
   end
   local act = rawget(module, 'act')
   if (act ~= nil or WITH_ACT[name]) and act ~= schema.ACT[rawget(module, 'activation')] then

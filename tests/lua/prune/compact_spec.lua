@@ -184,6 +184,17 @@ describe('files of pruned nets', function()
     end
   end)
 
+  it('keep shrunk convolutions', function()
+    local net = nn.Sequential(nn.Conv2d(2, 8, 3, { padding = 1 }), nn.ReLU(),
+      nn.Conv2d(8, 8, 3, { padding = 1, groups = 8 }), nn.Flatten(), nn.Linear(128, 3)):eval()
+    local images = ridge.randn(2, 2, 4, 4)
+    local small = ridge.prune.shrink(net, images, { share = 0.5, time = false, control = false })
+    assert.same({ 'number', 'number', 4 }, { type(small[1].n_in), type(small[3].n_in),
+      small[3].n_in })
+    small:save(path)
+    assert.equal(0, apart(nn.load(path)(images), small(images)))
+  end)
+
   it('are refused where a mask does not fit', function()
     local m = masked()
     m:save(path)
