@@ -5,8 +5,8 @@
 # nightly.sh: the runs that take too long for every change.
 #
 #   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz calls
-#                             onnx safetensors quantized graphs ab rate train peers gpusim gpukernels
-#                             mutate
+#                             onnx safetensors quantized graphs ab rate train peers gpusim
+#                             gpukernels mutate
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that

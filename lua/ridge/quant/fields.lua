@@ -85,7 +85,9 @@ local STRUCTS = {
   ['nn.AvgPool2d'] = { options = struct 'rg_pool2d_options' },
   ['nn.MultiHeadAttention'] = { of = struct 'rg_heads_options' },
 }
-local WEIGHTED = { ['nn.Linear'] = true, ['nn.Conv2d'] = true, ['nn.Embedding'] = true }
+local WEIGHT = { 'weight' }
+local TENSORS = { ['nn.Linear'] = WEIGHT, ['nn.Conv2d'] = WEIGHT, ['nn.Embedding'] = WEIGHT,
+  ['nn.BatchNorm'] = { 'running_mean', 'running_var' } }
 -- The number of the activation beside its name.
 local WITH_ACT = { ['nn.Linear'] = true, ['nn.LowRankLinear'] = true, ['nn.SKLinear'] = true }
 
@@ -117,8 +119,10 @@ local function wrong_plain(module, name)
     if not fits(rawget(module, field)) then return 'field ' .. field end
   end
   -- one that is read through a mask is made when it is asked for
-  if WEIGHTED[name] and not (module._tensors.weight or module._wrapped and module.weight) then
-    return 'tensor weight'
+  for _, own in ipairs(TENSORS[name] or {}) do
+    if not (module._tensors[own] or module._wrapped and module[own]) then
+      return 'tensor ' .. own
+    end
   end
   local act = rawget(module, 'act')
   if (act ~= nil or WITH_ACT[name]) and act ~= schema.ACT[rawget(module, 'activation')] then

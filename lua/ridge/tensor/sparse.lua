@@ -19,7 +19,8 @@ local WINDOW = 16 -- inputs that entries of n of m are looked up in, outputs tha
 
 local PACK = {
   block = { 'integer', default = 1, choices = { 1, 16 }, doc = 'outputs that are kept together' },
-  pattern = { 'string', doc = "'2:4': at most 2 of each 4 inputs are not 0; of each 2, 4, 8 or 16" },
+  pattern = { 'string',
+    doc = "'2:4': at most 2 of each 4 inputs are not 0; of each 2, 4, 8 or 16" },
 }
 
 -- -- n of m -------------------------------------------------------------------------------------
