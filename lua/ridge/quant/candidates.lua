@@ -67,12 +67,13 @@ end
 ---@param opts table kinds, validate, calibrate, batches
 ---@param what string the function's name, for errors
 ---@param over function|nil says that no more of them are to be made
+---@param journal table|nil of ridge.quant.journal: those that it has are not made again
 ---@return table base the copy, which nothing was rounded of
 ---@return table[] list {name, class, kind, net (with that layer alone so), module, before (the
 ---  layer in base)}
 ---@return table[] left {name, class, why}: layers that no kind fits
 ---@return table taken names of Sequentials between whose modules nothing is moved
-function M.of(net, opts, what, over)
+function M.of(net, opts, what, over, journal)
   local base = nets.copy(net)
   local taken
   for x in batches.each(opts.validate, 1, what, 'validate') do
@@ -85,15 +86,29 @@ function M.of(net, opts, what, over)
   for _, layer in ipairs(layers) do
     local skip, fits, why = others(layers, layer.name), false, nil
     for _, kind in ipairs(opts.kinds) do
-      if over and over() then break end
-      local q = alone(base, kind, skip, opts)
-      for _, row in ipairs(report.report(q).layers) do
-        if row.name == layer.name and row.kind ~= 'f32' then
-          fits = true
-          list[#list + 1] = { name = layer.name, class = layer.class, kind = kind, net = q,
-            module = named(q, layer.name), before = layer.module }
-        elseif row.name == layer.name then
-          why = row.why
+      local key = kind .. ' ' .. layer.name
+      local kept = journal and journal:net(key)
+      local unfit = journal and journal.known['unfit ' .. key]
+      local candidate = { name = layer.name, class = layer.class, kind = kind, module = kept,
+        before = layer.module }
+      if kept then
+        candidate.net = M.together(base, { candidate })
+        fits, list[#list + 1] = true, candidate
+      elseif unfit then
+        why = unfit
+      elseif over and over() then
+        break
+      else
+        local q = alone(base, kind, skip, opts)
+        for _, row in ipairs(report.report(q).layers) do
+          if row.name == layer.name and row.kind ~= 'f32' then
+            candidate.net, candidate.module = q, named(q, layer.name)
+            fits, list[#list + 1] = true, candidate
+            if journal then journal:put_net(key, candidate.module) end
+          elseif row.name == layer.name then
+            why = row.why
+            if journal then journal:put('unfit ' .. key, why or 'no kind fits it') end
+          end
         end
       end
     end

@@ -10,6 +10,7 @@ local chain = require 'ridge.quant.chain'
 local columns = require 'ridge.show.columns'
 local held = require 'ridge.quant.held'
 local nets = require 'ridge.quant.nets'
+local journal_of = require 'ridge.quant.journal'
 local options = require 'ridge.options'
 local part = require 'ridge.sweep.part'
 local report = require 'ridge.quant.report'
@@ -29,16 +30,22 @@ local SPEC = {
     doc = 'a loader of (x, labels) for what was chosen; refused where rows are of the others' },
   kinds = { 'table', doc = "what layers may be, { 'i8', 'w4', 'w3', 'w2' } when left out" },
   budget = { 'number|string', default = '10m', doc = "seconds, or '90s', '15m', '1h30m'" },
+  folder = { 'string', doc = 'where what is known is kept: the same call goes on from there' },
 }
 
 -- -- Steps ----------------------------------------------------------------------------------------
 
 -- Candidates as steps, the least harm for a byte first; each knows what its layer alone did.
-local function steps_of(net, list, opts, over)
+local function steps_of(net, list, opts, over, journal)
   local steps = {}
   for _, candidate in ipairs(list) do
-    if over() then break end
-    local a = accuracy.pair(net, candidate.net, opts.validate, WHAT, 'validate')
+    local key = ('alone %s %s'):format(candidate.kind, candidate.name)
+    local a = journal and journal.known[key]
+    if not a and over() then break end
+    if not a then
+      a = { kl = accuracy.pair(net, candidate.net, opts.validate, WHAT, 'validate').kl }
+      if journal then journal:put(key, a) end
+    end
     local saved = held.bytes(candidate.before).mb - held.bytes(candidate.module).mb
     if saved > 0 then
       steps[#steps + 1] = { candidate = candidate, kl = a.kl, saved = saved,
@@ -86,19 +93,44 @@ local function copied(t)
   return out
 end
 
+-- -- Going on -------------------------------------------------------------------------------------
+
+-- What must be equal for what is known to be of this search.
+local function question_of(net, opts)
+  return { net = journal_of.of_net(net), validate = journal_of.of_rows(opts.validate),
+    calibrate = journal_of.of_rows(opts.calibrate), machine = journal_of.of_machine(),
+    options = ('%s %d batches, %.17g'):format(table.concat(opts.kinds, ' '), opts.batches,
+      opts.max_drop) }
+end
+
+local function note_before(notes, journal)
+  if not journal then return end
+  if journal.before > 0 then
+    notes[#notes + 1] = ('went on in %s, where %d results were'):format(journal.folder,
+      journal.before)
+  elseif journal.other then
+    notes[#notes + 1] = ('began anew: searches in %s are of another %s'):format(journal.folder,
+      journal.other)
+  end
+end
+
 -- -- The search -----------------------------------------------------------------------------------
 
 -- Take steps as long as accuracy allows; what does too much harm is left.
-local function walk(net, base, steps, rows, opts, over)
+local function walk(net, base, steps, rows, opts, over, journal)
   local chosen, best, saved, points, seen = {}, nil, {}, {}, {}
   for _, step in ipairs(steps) do
-    if over() then break end
     local name = step.candidate.name
     if not saved[name] or step.saved > saved[name] then
       local tried = copied(chosen)
       tried[name] = step.candidate
-      local q = candidates.together(base, tried)
-      local point = point_of(net, q, tried, rows, opts)
+      local key = 'net of ' .. text_of(rows, tried)
+      local point = journal and journal.known[key]
+      if not point and over() then break end
+      if not point then
+        point = point_of(net, candidates.together(base, tried), tried, rows, opts)
+        if journal then journal:put(key, point) end
+      end
       seen[name] = true
       point.taken = point.drop <= opts.max_drop
       points[#points + 1] = point
@@ -148,14 +180,19 @@ end
 
 --- Choose bits for each layer: layers go to fewer bits one after the other, those first that do
 --- the least harm for a byte, and each step is kept where accuracy on `validate` has not dropped by
---- more than `max_drop`. When the budget ends, it is the best so far, and the report says so.
+--- more than `max_drop`. When the budget ends, or when a program is asked to end in good order, it
+--- is the best so far, and the report says so.
+---
+--- With a `folder`, layers in fewer bits and what was measured of them are kept there as they are
+--- known: the same call goes on from there, whatever ended it, and takes the files away when it has
+--- come to its end. Another net, other rows, options or threads are another search.
 ---
 --- What was chosen on `validate` is to be reported on other rows: on `test`, which is looked at
 --- once, when all is chosen; rows of `validate` and `calibrate` are refused there, as quant.compare
 --- does it. With `calibrate`, i8 is static and weights are rounded by gptq.
 ---@param net table module in evaluation mode
 ---@param opts table {validate = loader, max_drop = 0.005, budget = '10m', calibrate = loader,
----  batches = 100, kinds = {'i8', 'w4', 'w3', 'w2'}, test = loader}
+---  batches = 100, kinds = {'i8', 'w4', 'w3', 'w2'}, test = loader, folder = 'search'}
 ---@return table q
 ---@return table search points {mb, drop, drop_lo, drop_hi, kl, changed, layers, taken, front};
 ---  print(), plot()
@@ -170,7 +207,7 @@ function M.search(net, opts)
   local seconds, now = part.seconds(opts.budget), services().now
   local ends, ended = now() + seconds * 1e9, false
   local function over()
-    ended = ended or now() > ends
+    ended = ended or require('ridge').stopping() and 'interrupted' or now() > ends and 'budget'
     return ended
   end
   local seen = batches.seen()
@@ -182,13 +219,14 @@ function M.search(net, opts)
   end
   local seen_as = opts.calibrate and 'the validation or calibration data' or 'the validation data'
   if opts.test then seen:refuse(opts.test, WHAT, 'test', seen_as) end
-  local base, list, left, taken = candidates.of(net, opts, WHAT, over)
+  local journal = opts.folder and journal_of.open(opts.folder, question_of(net, opts))
+  local base, list, left, taken = candidates.of(net, opts, WHAT, over, journal)
   if #list == 0 and not ended then
     blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG')
   end
   local rows = nets.layers(base)
-  local steps = steps_of(net, list, opts, over)
-  local chosen, best, points, tried = walk(net, base, steps, rows, opts, over)
+  local steps = steps_of(net, list, opts, over, journal)
+  local chosen, best, points, tried = walk(net, base, steps, rows, opts, over, journal)
   mark_front(points)
   local q = candidates.together(base, chosen)
   q = chain.link(q, taken)
@@ -198,7 +236,11 @@ function M.search(net, opts)
     notes[2] = ('there it drops by %.2f %% [%.2f, %.2f], %d answers changed'):format(
       100 * best.drop, 100 * best.drop_lo, 100 * best.drop_hi, best.changed)
   end
-  if ended then notes[#notes + 1] = 'the budget ended: this is the best so far' end
+  if ended then
+    notes[#notes + 1] = (ended == 'budget' and 'the budget ended' or 'interrupted')
+      .. ': this is the best so far'
+  end
+  note_before(notes, journal)
   if opts.test then
     local a = accuracy.pair(net, q, opts.test, WHAT)
     notes[#notes + 1] = ('on test: accuracy %.2f %% [%.2f, %.2f], %d of %d answers changed'):format(
@@ -206,7 +248,8 @@ function M.search(net, opts)
   end
   report.attach(q, 'search', lines_of(rows, chosen, left, tried, ended), notes)
   q._quant.seen, q._quant.seen_as = seen, seen_as
-  return q, setmetatable({ points = points, ended = ended }, Search)
+  if journal then journal:close(not ended) end
+  return q, setmetatable({ points = points, ended = ended and true or false }, Search)
 end
 
 guard.result(Search)

@@ -168,3 +168,89 @@ describe('quant.search', function()
     assert.matches('option validate is missing', failure(ridge.quant.search, net, {}))
   end)
 end)
+
+describe('a search that was ended', function()
+  local folders = dofile 'tests/lua/store/folder.lua'
+  local folder = folders.new()
+  local kept = folder .. '/kept/here'
+  teardown(function() folders.remove(folder) end)
+
+  local net = ridge.nn.Sequential(ridge.nn.Linear(32, 48, { seed = 1 }), ridge.nn.ReLU(),
+    ridge.nn.Linear(48, 4, { seed = 2 })):eval()
+  local x = ridge.randn(60, 32, { generator = ridge.generator(8) })
+  local data = ridge.data.Loader({ x, net(x):argmax(2) }, { batch = 30 })
+
+  -- How often the rows were gone through, and when somebody pulls the plug.
+  local looks, last
+  local loader = { each = function()
+    looks = looks + 1
+    if looks == last then error 'the plug' end
+    return data:each()
+  end }
+
+  local function search(over)
+    looks = 0
+    local opts = { validate = loader, max_drop = 0.02, kinds = { 'w8', 'w3', 'w2' } }
+    for key, value in pairs(over or {}) do opts[key] = value end
+    return ridge.quant.search(net, opts)
+  end
+
+  local function answers(q) return q(x):tolist() end
+
+  local function files()
+    local pipe = io.popen(("find '%s' -type f | wc -l"):format(folder))
+    local n = tonumber(pipe:read '*a')
+    pipe:close()
+    return n
+  end
+
+  it('goes on from what was known, wherever it ended, to the same net', function()
+    last = nil
+    local q, found = search()
+    local whole = looks
+    for at = 3, whole, 2 do
+      last = at
+      local ok, err = pcall(search, { folder = kept })
+      assert.is_false(ok)
+      assert.matches('the plug', tostring(err))
+      last = nil
+      local again, found_again = search { folder = kept }
+      assert.equal(tostring(found), tostring(found_again))
+      assert.same(answers(q), answers(again))
+      -- rows are gone through for the question, not for what was measured before
+      local measured = at - 4
+      assert.is_true(looks <= whole + 1 - math.max(measured, 0), ('%d: %d looks, then %d')
+        :format(whole, at, looks))
+      assert.equal(0, files())
+    end
+  end)
+
+  it('goes on where the budget ended, until all is known', function()
+    last = nil
+    local wanted = tostring(select(2, search()))
+    local _, found = search { folder = kept, budget = 1e-9 }
+    assert.is_true(found.ended)
+    local q
+    q, found = search { folder = kept }
+    assert.equal(wanted, tostring(found))
+    assert.is_nil(tostring(ridge.quant.report(q)):find('the budget ended', 1, true))
+  end)
+
+  it('is another one with other options, and passes over a line that was cut off', function()
+    last = 9
+    assert.is_false(pcall(search, { folder = kept }))
+    last = nil
+    local q = search { folder = kept, max_drop = 0.5 }
+    assert.matches('began anew: searches in .* are of another options', tostring(
+      ridge.quant.report(q)))
+    local pipe = io.popen(("ls '%s'/*.search"):format(kept))
+    local path = pipe:read '*l'
+    pipe:close()
+    local text = folders.get(path)
+    folders.put(path, text:sub(1, -5))
+    q = search { folder = kept }
+    local n = tonumber(tostring(ridge.quant.report(q)):match 'where (%d+) results were')
+    assert.equal(select(2, text:gsub('\n', '')) - 2, n) -- without the first line and the last
+    assert.equal(0, files())
+  end)
+end)
