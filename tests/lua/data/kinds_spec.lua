@@ -261,6 +261,17 @@ describe('a file known by its content', function()
           :format(version), message(ridge.load, path))
       end
     end
+    -- the second version counts its header by four bytes
+    local header = bytes:sub(11, 10 + bytes:byte(9) + 256 * bytes:byte(10)):gsub('%s*$', '')
+    for n, known in pairs { [65536] = true, [65537] = false } do
+      put('\147NUMPY\2\0' .. string.char(n - 65536) .. '\0\1\0' .. header .. (' '):rep(n - #header)
+        .. bytes:sub(-24))
+      if known then
+        assert.same({ { 1, 1, 1 }, { 1, 1, 1 } }, ridge.load(path):tolist())
+      else
+        assert.matches('has a header of 65537 bytes', message(ridge.load, path))
+      end
+    end
     for _, order in ipairs { 'Tru', 'true', 'FalseX', 'None' } do
       put((bytes:gsub("'fortran_order': False,", ("'fortran_order': %s,"):format(order))))
       assert.matches('has a header that says: ', message(ridge.load, path))

@@ -71,6 +71,7 @@ describe('columns of a CSV file', function()
     assert.equal('f32: 1 nan; 1 5', said(csv('a,b\n1,\n,5\n', { missing = { '' },
       fill = { a = 'mean' } })))
     assert.equal('f32: 1; 2; 4; 100; 3', said(csv('a\n1\n2\n4\n100\n""\n', { fill = 'median' })))
+    assert.equal('f32: 1; 9; 4; 4', said(csv('a\n1\n9\n4\n""\n', { fill = 'median' })))
     -- what is no number has no part in it
     for _, fill in ipairs { 'mean', 'median' } do
       assert.equal('f32: 1; nan; 3; 2', said(csv('a\n1\nnan\n3\n""\n', { fill = fill })))
@@ -256,6 +257,16 @@ describe('columns of a CSV file', function()
     assert.equal(prepared, prepared:load_state(prepared))
     local _, _, other = csv('a,c\n2,u\n,v\n', { fill = 'mean', categories = { 'c' } })
     assert.has_error(function() prepared:load_state(other) end)
+  end)
+
+  it('have a header where one is named, whatever that looks like', function()
+    for name, list in pairs { columns = { '0' }, categories = { '0' }, fill = { ['0'] = 1 } } do
+      local x, names = csv('0,1\n7,8\n', { [name] = list })
+      assert.same({ 1, name == 'columns' and 1 or 2 }, x:size(), name)
+      assert.equal('0', names[1])
+    end
+    local _, _, prepared = csv('0,1\n7,8\n', { columns = { '1' } })
+    assert.equal('f32: 3', said(csv('0,1\n2,3\n', { like = prepared })))
   end)
 
   it('are listed, and none is left out without a word', function()

@@ -73,6 +73,7 @@ describe('a stream of rows', function()
     assert.same({ { 1, 2 }, { 3 } }, all(stream))
     assert.same({ { 1, 2 }, { 3 } }, all(stream))
     assert.equal(2, begun)
+    assert.same({ taken = 3 }, stream:state()) -- of the epoch that it is in
   end)
 
   it('goes on where another one was', function()
