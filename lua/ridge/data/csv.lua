@@ -166,9 +166,17 @@ local function value_of(field, dtype, missing)
   return nil, ('%s is no %s'):format(field == '' and tostring(value) or field, dtype)
 end
 
+-- What separates the fields, where another sign than was said does.
+local function separator_hint(field, separator)
+  local other = not tonumber(field) and field:match '^[%d.,+-]*%s*([;|\t])%s*[%d.,+-]*'
+  if not other or other == separator then return '' end
+  return (" (separator = '%s'?)"):format(other == '\t' and '\\t' or other)
+end
+
 local function number_of(field, opts, path, line, column)
   local value, wrong = value_of(field, opts.dtype, opts.missing)
   if value then return value end
+  wrong = wrong .. separator_hint(field, opts.separator)
   blame.raise(('data.csv: %s line %d, column %d: %s'):format(path, line, column, wrong),
     'EFORMAT')
 end

@@ -129,6 +129,10 @@ assert.equal(1e39, csv('1e39', { dtype = 'f64' }):item())
         { 'a\n', 'has no numbers' }, { '', 'has no numbers' },
         { '1,2\n3', 'line 2 has 1 field, the first has 2' },
         { '1\n2\nx', "line 3, column 1: 'x' is no number" },
+        { 'a;b\n1,5;2,3', "line 2 has 3 fields, the first has 1" },
+        { 'a;b\n15;23', "line 2, column 1: '15;23' is no number (separator = ';'?)" },
+        { 'a\tb\n1\t2', "is no number (separator = '\\t'?)" },
+        { 'a|b\n1|2', "column 1: '1|2' is no number (separator = '|'?)" },
         { 'a\n"1\n2', 'line 2 has a quote that is not closed' },
         { '"1"x', 'line 1 has text behind a quoted field' },
         { 'a,b\n"1\n",2\n3', 'line 4 has 1 field, the first has 2' } } do

@@ -34,7 +34,7 @@ describe('stubs', function()
   end)
 
   it('have the options of every function that takes some', function()
-    local n = 0
+    local n, chosen = 0, 0
     for _, name in ipairs(names.all(ridge)) do
       local f = ridge
       for part in name:gmatch '%.([%w_]+)' do f = f[part] end
@@ -51,11 +51,26 @@ describe('stubs', function()
             local mark = rule.required and ' ' or '? '
             assert.truthy((class .. '\n'):find('---@field ' .. key .. mark, 1, true),
               name .. ' ' .. key)
+            if rule.choices and rule[1] == 'string' then
+              local words = "'" .. table.concat(rule.choices, "'|'") .. "'"
+              chosen = chosen + 1
+              assert.truthy(class:find(key .. mark .. words, 1, true), name .. ' ' .. key)
+            end
           end
         end
       end
     end
     assert.is_true(n > 200)
+    assert.is_true(chosen > 5)
+  end)
+
+  it('say which parameters may be left out', function()
+    local text = by['library/ridge.lua']
+    for _, line in ipairs { '---@param wait? boolean|nil only when', '---@param path string',
+      '---@param ... any its arguments' } do
+      assert.truthy(text:find('\n' .. line, 1, true), line)
+    end
+    assert.is_nil(text:find('@param ...? ', 1, true))
   end)
 
   it('say what a tensor can do, and other values', function()
