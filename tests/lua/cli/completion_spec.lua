@@ -42,6 +42,10 @@ describe('completion', function()
     assert.is_true(first.sweep and first.sweeps and first.show and first.scripts) -- a folder
     assert.is_nil(first.export)
     assert.same({ ['--samples'] = true }, offered(path.bash, 'ridge --seed 3 export --sa'))
+    -- what an option takes is no command
+    for _, before in ipairs { '-e sweep', '--threads sweep', '--device sweep --no-jit' } do
+      assert.same({ export = true }, offered(path.bash, ('ridge %s expo'):format(before)))
+    end
     assert.same({ csv = true }, offered(path.bash, 'ridge export widths --as cs'))
     assert.same({ bar = true }, offered(path.bash, 'ridge sweep --progress b'))
     assert.same({ never = true }, offered(path.bash, 'ridge sweep --isolate n'))
@@ -89,6 +93,19 @@ describe('completion', function()
         local long = option.flag:match '^%-%-(.*)'
         assert.truthy(text.fish:find(("from %s' %s%s "):format(name, long and '-l ' or '-s ',
           long or option.flag:sub(2)), 1, true), name .. option.flag)
+        -- and what it takes: words, a file, a folder, something, nothing
+        local behind = text.fish:match(("from %s' %s%s([^\n]*)"):format((name:gsub('%-', '%%-')),
+          long and '%-l ' or '%-s ', ((long or option.flag:sub(2)):gsub('%-', '%%-'))
+          .. '%f[%s\n]')):gsub(" %-d '.*", '')
+        assert.equal(option.choices and 'words' or option.takes and 'something' or 'nothing',
+          behind:find ' %-x %-a ' and 'words' or behind:find ' %-r$' and 'something' or 'nothing',
+          name .. option.flag)
+        local zsh = text.zsh:match('\n        ' .. name:gsub('%-', '%%-') .. '%) _arguments.- ;;')
+        local text_of = '[' .. option.does:gsub('[%[%]:\\]', '\\%0'):gsub("'", "'\\''") .. ']'
+        local marks = option.choices and ':value:(' .. option.choices[1]
+          or not option.takes and "'" or option.writes == 'folder' and ":folder:_files -/'"
+          or option.writes and ":file:_files'" or ":value: '"
+        assert.truthy(zsh:find(text_of .. marks, 1, true), name .. option.flag .. marks)
       end
     end
   end)

@@ -135,6 +135,7 @@ describe('the documentation', function()
   end)
 
   it('is text in any width: nothing is lost, no line is wider but code', function()
+    local KINDS, links = { tutorial = true, howto = true, reference = true, why = true }, 0
     for _, page in ipairs(list) do
       for _, width in ipairs { 40, 80 } do
         local text = markdown.text(page.text, width, page.kind)
@@ -143,7 +144,16 @@ describe('the documentation', function()
         end
         assert.is_nil(text:find '```', 1, true)
       end
+      -- a link is the name that `ridge docs` knows
+      local text = markdown.text(page.text, 80, page.kind)
+      assert.is_nil(text:find '%(%.%./', page.name)
+      for name in text:gmatch '%((%l+/[%w_.-]+)%)' do
+        local known = not KINDS[name:match '^%l+'] or by_name[name] ~= nil
+        links = links + (by_name[name] and 1 or 0)
+        assert.is_true(known, page.name .. ': ' .. name)
+      end
     end
+    assert.is_true(links > 10, links)
     assert.equal('a paragraph\nin lines\n\n* one two\n  three\n\nname  what it is, in words, as\n'
       .. "      long as it takes\nx     y | z\n\n    code  stays as it is, whatever its width",
       markdown.text('a\nparagraph in lines\n\n* one two three\n\n| name | what it is, in words, '

@@ -320,6 +320,11 @@ describe('a kernel', function()
       pattern = '*of t?o*' })
     assert.same({ '"second of two"' }, history { hist_access_type = 'tail', n = 1.5 })
     assert.same({}, history { hist_access_type = 'tail', n = -1 })
+    k:run '"second of two"'
+    for unique, times in pairs { [true] = 1, [false] = 2 } do
+      assert.equal(times, #history { hist_access_type = 'search', pattern = '*second of*',
+        unique = unique })
+    end
     local row = k:ask('history_request', { hist_access_type = 'tail', n = 1, output = true })
     assert.equal('"second of two"', row.history[1][3][1])
     assert.same({}, k:ask('comm_info_request', {}).comms)
