@@ -196,16 +196,33 @@ end
 ---@param number number
 ---@param separator string
 ---@param what string the function the user called
+---@param dtype string|nil the type they will have; nil: f32, where that holds them
 ---@return number[]
-function M.row(line, path, number, separator, what)
+function M.row(line, path, number, separator, what, dtype)
   local fields, wrong = fields_of(line, separator)
   if not fields then
     blame.raise(('%s: %s line %d has %s'):format(what, path, number, wrong), 'EFORMAT')
   end
   if line:find '%z' then say_nul(path, number, fields, what) end
   for i, field in ipairs(fields) do
-    fields[i] = tonumber(field) or blame.raise(('%s: %s line %d, column %d: %s is no number')
-      :format(what, path, number, i, blame.show(field)), 'EFORMAT')
+    local value, why
+    if field == '' then
+      why = 'an empty field is no number'
+    else
+      value, why = value_of(field, dtype)
+    end
+    if type(value) == 'cdata' then -- a list has Lua's numbers
+      local held = tonumber(value)
+      if ffi.cast('int64_t', held) ~= value then
+        why = field .. ' has more digits than a stream keeps'
+      end
+      value = held
+    end
+    if why then
+      blame.raise(('%s: %s line %d, column %d: %s'):format(what, path, number, i, why
+        .. separator_hint(field, separator)), 'EFORMAT')
+    end
+    fields[i] = value
   end
   return fields
 end

@@ -22,7 +22,7 @@ local SPEC = {
   batch = { 'integer', default = 32, min = 1, doc = 'rows in a batch' },
   batches = { 'integer', min = 1, doc = 'that an epoch has; until the end when left out' },
   drop_last = { 'boolean', default = false, doc = 'leave out a last batch that is not full' },
-  dtype = { 'string|list', default = 'f32', doc = 'of numbers; or a list, one for each value' },
+  dtype = { 'string|list', doc = "of numbers, 'f32' when left out; or a list, one for each value" },
   again = { 'function', doc = 'gives the iterator of the next epoch' },
   separator = { 'string', default = ',', doc = 'between two numbers of a line' },
   wait = { 'number', default = 0, min = 0,
@@ -84,8 +84,8 @@ local function line_of(self)
   end
 end
 
--- An iterator of the rows of a file.
-local function rows_of(path, opts)
+-- An iterator of the rows of a file, whose numbers have to be of a type.
+local function rows_of(path, opts, kind)
   local file, why = io.open(path, 'rb')
   if not file then blame.raise('data.stream: ' .. why, 'EIO') end
   local self = { path = path, file = file, text = '', from = 1, line = 0, wait = opts.wait,
@@ -106,7 +106,7 @@ local function rows_of(path, opts)
       self.line = self.line + 1
       if self.line == 1 then line = line:gsub('^\239\187\191', '') end -- the mark of UTF-8
       if line:find '%S' then
-        local row = csv.row(line, path, self.line, opts.separator, 'data.stream')
+        local row = csv.row(line, path, self.line, opts.separator, 'data.stream', kind)
         columns = columns or #row
         if #row ~= columns then
           blame.raise(('data.stream: %s line %d has %s, the first has %d'):format(path,
@@ -185,12 +185,12 @@ function Stream:init(source, opts)
   if not opts.separator:find '^[^"\r\n%d]$' then
     blame.raise('data.stream: the separator is one sign, no digit, quote or end of a line')
   end
-  local kinds = type(opts.dtype) == 'table' and opts.dtype or { opts.dtype }
+  local kinds = type(opts.dtype) == 'table' and opts.dtype or { opts.dtype or 'f32' }
   for _, kind in ipairs(kinds) do dtype.code(kind, 'data.stream') end
   self.batch, self.batches, self.drop_last = opts.batch, opts.batches, opts.drop_last
   self.kinds, self.one_kind = kinds, type(opts.dtype) ~= 'table'
   self.again, self.taken = opts.again, 0
-  self.next = type(source) == 'string' and rows_of(source, opts) or source
+  self.next = type(source) == 'string' and rows_of(source, opts, opts.dtype and kinds[1]) or source
 end
 
 local function kind_of(self, place)

@@ -215,6 +215,24 @@ describe('a file that grows', function()
   end)
 
   it('says line and column of what is no number', function()
+    -- what a type cannot hold is no other number, as in ridge.data.csv
+    for _, case in ipairs { { '300', 'u8', '300 is no u8' }, { '0.5', 'i32', '0.5 is no i32' },
+        { 'nan', 'i64', 'nan is no i64' },
+        { '9007199254740993', 'i64', 'more digits than a stream' },
+        { '2', 'bool', '2 is no bool' }, { '', nil, 'an empty field is no number' },
+        { '1700000001', nil, "more digits than f32 holds: dtype = 'i64' keeps them" },
+        { '1;2', 'f64', "'1;2' is no number %(separator = ';'%?%)" } } do
+      put('1,1\n1,' .. case[1] .. '\n')
+      assert.matches('rows.csv line 2, column 2: .*' .. case[3], message(all,
+        ridge.data.stream(path, { dtype = case[2] })))
+    end
+    for kind, text in pairs { u8 = '255', i64 = '-9007199254740992', f32 = '1700000001',
+        bool = '1' } do
+      put(text .. '\n')
+      local x = ridge.data.stream(path, { dtype = kind }):each()()
+      assert.equal(kind, x.dtype)
+      assert.equal(kind == 'f32' and 1700000000 or tonumber(text), x:to('f64'):item())
+    end
     put '1,2\n3,\0004\n'
     assert.matches('line 2, column 2: a byte 0, which no text has: is it UTF%-16%?', message(all,
       ridge.data.stream(path)))
