@@ -245,6 +245,12 @@ describe('a file known by its content', function()
         assert.matches('is no safetensors file, but ' .. said, message(f, path))
       end
     end
+    for _, letter in ipairs { 'ä', '€', '𝄞' } do -- of which what is looked at may have a part
+      for n = 508, 512 do
+        put(('a'):rep(n) .. letter .. 'b')
+        assert.matches('but text: ridge.data', message(ridge.load, path))
+      end
+    end
     put(('letters '):rep(9) .. '\0\1\2')
     assert.matches('is no safetensors file$', message(ridge.load, path))
     put ''
