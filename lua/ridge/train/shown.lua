@@ -17,22 +17,29 @@ local EPOCHS = 8 -- rows of a table, the last ones
 
 local function number(x) return ('%.4g'):format(x) end
 
--- How a column went: its first value, bars, its last one; nil where fewer than one is a number.
+-- How a column went: its first value, bars, its last one, and how many are none of these: a
+-- training that has diverged ends in them. nil where there is no number.
 local function course(rows, name)
-  local list = {}
+  local list, odd = {}, 0
   for _, row in ipairs(rows) do
     local x = row[name]
-    if type(x) == 'number' and x - x == 0 then list[#list + 1] = x end
+    if type(x) == 'number' and x - x == 0 then
+      list[#list + 1] = x
+    elseif type(x) == 'number' then
+      odd = odd + 1
+    end
   end
-  if #list == 0 then return nil end
-  if #list == 1 then return ('%s %s'):format(name, number(list[1])) end
+  local more = odd > 0 and (', %d not finite'):format(odd) or ''
+  if #list == 0 then return odd > 0 and (name .. ':' .. more:sub(2)) or nil end
+  if #list == 1 then return ('%s %s%s'):format(name, number(list[1]), more) end
   local bars, low, high = {}, math.huge, -math.huge
   for _, x in ipairs(list) do low, high = math.min(low, x), math.max(high, x) end
   for i, x in ipairs(chart.thin(list, BARS)) do
     -- halves: the difference of two losses may be beyond what a double holds
     bars[i] = high > low and 0.1 + 0.9 * (x / 2 - low / 2) / (high / 2 - low / 2) or 0.5
   end
-  return ('%s %s %s %s'):format(name, number(list[1]), summary.spark(bars), number(list[#list]))
+  return ('%s %s %s %s%s'):format(name, number(list[1]), summary.spark(bars), number(list[#list]),
+    more)
 end
 
 -- -- Histories ------------------------------------------------------------------------------------

@@ -237,6 +237,21 @@ describe('a large net', function()
   end)
 end)
 
+describe('a history that has diverged', function()
+  it('says how many of its numbers are not finite', function()
+    local history = require('ridge.train.shown').history
+    local function first(...)
+      local rows = {}
+      for i, loss in ipairs { ... } do rows[i] = { epoch = i, loss = loss } end
+      return tostring(history(rows)):match '^[^\n]*'
+    end
+    assert.equal('4 epochs: loss 2 ▁█ 3, 2 not finite', first(2, 3, 0 / 0, 1 / 0))
+    assert.equal('2 epochs: loss 2, 1 not finite', first(2, -1 / 0))
+    assert.equal('2 epochs: loss: 2 not finite', first(0 / 0, 0 / 0))
+    assert.equal('2 epochs: loss 2 █▁ 1', first(2, 1))
+  end)
+end)
+
 describe('numbers at the ends of what a double holds', function()
   it('are bars and shades as any other', function()
     local rows = {}
