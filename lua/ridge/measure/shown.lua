@@ -65,18 +65,30 @@ local function rates(p)
   return text
 end
 
-local function box(p, width)
-  local lines = {}
-  local head = ('median %s   %.4g %% %s   grade %s'):format(colour.paint('bold', time(p.med)),
-    100 * p.ci_level, interval(p), p.grade)
-  if #p.flags == 0 then
-    lines[1] = head
-  else
-    local room = width - colour.width(head) - 2
-    if room >= 40 then
-      lines[1] = head .. ': ' .. reasons(p, room)
+-- Beside each other, or below where the terminal is too narrow: what is cut of a line of these is
+-- what says how good the number is.
+local function beside(parts, width)
+  local lines = { parts[1] }
+  for i = 2, #parts do
+    local line = lines[#lines] .. '   ' .. parts[i]
+    if colour.width(line) <= width then
+      lines[#lines] = line
     else
-      lines[1], lines[2] = head, '  ' .. reasons(p, width - 2)
+      lines[#lines + 1] = '  ' .. parts[i]
+    end
+  end
+  return lines
+end
+
+local function box(p, width)
+  local lines = beside({ 'median ' .. colour.paint('bold', time(p.med)),
+    ('%.4g %% %s'):format(100 * p.ci_level, interval(p)), 'grade ' .. p.grade }, width)
+  if #p.flags > 0 then
+    local room = #lines == 1 and width - colour.width(lines[1]) - 2 or 0
+    if room >= 40 then
+      lines[1] = lines[1] .. ': ' .. reasons(p, room)
+    else
+      lines[#lines + 1] = '  ' .. reasons(p, width - 2)
     end
   end
   local how = ('%d samples of %d call%s, %s'):format(p.n, p.inner, p.inner == 1 and '' or 's',

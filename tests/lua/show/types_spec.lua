@@ -237,6 +237,24 @@ describe('a large net', function()
   end)
 end)
 
+describe('a point', function()
+  it('has its interval and its grade in a narrow terminal, too', function()
+    local point = require('ridge.measure.shown').point { med = 126, ci_lo = 58.1, ci_hi = 163,
+      ci_level = 0.95, grade = 'D', flags = { 'FOREIGN' }, n = 15, inner = 8 }
+    local function first(width, n)
+      local lines = {}
+      for line in inspect.value(point, { width = width }):gmatch '[^\n]+' do
+        lines[#lines + 1] = line:gsub('\226\128\175', ' ')
+      end
+      return table.concat(lines, '\n', 1, n)
+    end
+    assert.equal('median 126 ns   95 % 58.1 ns .. 163 ns   grade D', first(60, 1))
+    assert.equal('median 126 ns   95 % 58.1 ns .. 163 ns\n  grade D', first(40, 2))
+    assert.matches('\n  grade D\n  other processes', first(40, 3))
+    assert.equal('median 126 ns\n  95 % 58.1 ns .. 163 ns\n  grade D', first(30, 3))
+  end)
+end)
+
 describe('a history that has diverged', function()
   it('says how many of its numbers are not finite', function()
     local history = require('ridge.train.shown').history
