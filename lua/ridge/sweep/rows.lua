@@ -270,11 +270,22 @@ function Rows:agg(wanted) return self:group():agg(wanted) end
 
 -- Printing -----------------------------------------------------------------------------------
 
+-- What is kept of a phase beside its median and interval, in names of more than one part.
+local SMALL = { '_by_pass$', '_cold_%w+$', '_quiet_%w+$', '_ratio_%w+$', '_left_out$' }
+
+local function is_small(name, row)
+  for _, pattern in ipairs(SMALL) do
+    local at = name:find(pattern)
+    if at and row and row[name:sub(1, at - 1)] ~= nil then return true end
+  end
+  return false
+end
+
 local function found_of(rows, n)
   local titles, lines = rows.columns or names_of(rows), {}
   local kept, units, times = {}, {}, times_of(rows)
   for _, name in ipairs(titles) do
-    local is_detail = not rows.columns and (HIDDEN[name]
+    local is_detail = not rows.columns and (HIDDEN[name] or is_small(name, rows[1])
       or name:find '_%w+$' and rows[1] and rows[1][name:match '^(.*)_%w+$'] ~= nil
         and not name:find '_gflops$' and not name:find '_l[o]$' and not name:find '_hi$')
     if not is_detail then kept[#kept + 1] = name end

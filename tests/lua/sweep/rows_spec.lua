@@ -101,6 +101,15 @@ describe('rows', function()
     assert.has_error(function() some():group 'kind':agg { t = 'fwd' } end)
   end)
 
+  it('are printed without what is kept of a phase by pass, cold or quiet', function()
+    local text = tostring(rows_of.new { { width = 7, fwd = 5, fwd_lo = 4, fwd_hi = 6, fwd_p95 = 8,
+      fwd_by_pass = '5 6', fwd_cold = 9, fwd_cold_lo = 8, fwd_cold_hi = 10, fwd_quiet = 3,
+      fwd_quiet_lo = 2, fwd_ratio_hi = 1, fwd_left_out = 1, a_by_pass = 'mine', ratio_hi = 3,
+      grade = 'B' } })
+    assert.equal('a_by_pass  fwd [ns]  fwd_hi [ns]  fwd_lo [ns]  ratio_hi  width  grade',
+      text:match '^[^\n]*')
+  end)
+
   it('print units where a column is a time, also what was made of one', function()
     local list = {}
     for i = 1, 3 do
