@@ -318,6 +318,7 @@ describe('a kernel', function()
       start = n - 1, stop = n })
     assert.same({ '"second of two"' }, history { hist_access_type = 'search', n = 1,
       pattern = '*of t?o*' })
+    assert.same({}, history { hist_access_type = 'search', n = 1, pattern = '*of t?wo*' })
     assert.same({ '"second of two"' }, history { hist_access_type = 'tail', n = 1.5 })
     assert.same({}, history { hist_access_type = 'tail', n = -1 })
     k:run '"second of two"'
