@@ -140,14 +140,14 @@ local function forward(net, norm, x)
   local axes, flat, count = norms.axes(norm, x)
   if not axes then return nil end -- refused as ever
   local kind = x.dtype == 'f64' and 'f64' or 'f32'
-  local y = normalised(norm, net.weighs or net.rows, net.world, axes, flat, count)(x:to(kind))
+  local y = normalised(norm, net.rows, net.world, axes, flat, count)(x:to(kind))
   if norm.weight then y = y * norm.weight:to(kind):reshape(flat) end
   if norm.bias then y = y + norm.bias:to(kind):reshape(flat) end
   return y:to(x.dtype)
 end
 
 --- Let the batch normalisations of a net work on the batch of all ranks while it trains.
----@param net table a dist.DataParallel: world, rows (or weighs) of this rank
+---@param net table a dist.DataParallel: world, rows of this rank
 ---@param module table
 ---@return table running by tensor: running statistics that are the same on all ranks now
 function M.join(net, module)

@@ -63,7 +63,7 @@ local function complete(self, p)
   if self.hold then return end
   self.told = true
   if self.buckets then
-    self.buckets:complete(p, self.weighs or self.rows)
+    self.buckets:complete(p, self.rows)
   elseif not self.seen[p] then
     self.seen[p] = true
     self.order[#self.order + 1] = p
@@ -89,24 +89,9 @@ local function finish(self, ended)
   self.told = false
   if not ended then return self.buckets and self.buckets:drop() end
   if not self.buckets then settle(self) end
-  self.buckets:finish(self.weighs or self.rows)
+  self.buckets:finish(self.rows)
   worlds.stepped(self.world)
 end
-
---- Average the gradients that there are, where no backward pass has (net.hold).
----@param net table a DataParallel
-function M.reduce(net) finish(net, true) end
-
---- Numbers that each rank keeps by itself while it trains become those of rank 0.
----@param net table a DataParallel
-function M.settle(net)
-  for _, x in ipairs(net.running) do from_first(net.world, x) end
-end
-
---- Is this such a net?
----@param value any
----@return boolean
-function M.is(value) return class.is_a(value, Parallel) end
 
 -- Be told of each gradient, and of the end of each pass that had one; for as long as the net lives.
 local function watch(self)
@@ -200,7 +185,7 @@ function Parallel:forward(...)
     for i = 1, select('#', ...) do
       local x = select(i, ...)
       if ref.is(x) and x._t ~= nil then
-        self.rows = x._t._ndim > 0 and tonumber(x._t._shape[0]) or 1
+        self.rows = self.weighs or x._t._ndim > 0 and tonumber(x._t._shape[0]) or 1
         break
       end
     end
@@ -213,6 +198,23 @@ function Parallel:__tostring()
   return ('dist.DataParallel(rank %d of %d)\n  (module) %s'):format(self.world.rank,
     self.world.size, (tostring(self.module):gsub('\n', '\n  ')))
 end
+
+-- -- For who drives such a net (ridge.Trainer) ----------------------------------------------------
+
+--- Average the gradients that there are, where no backward pass has (net.hold).
+---@param net table a DataParallel
+function M.reduce(net) finish(net, true) end
+
+--- Numbers that each rank keeps by itself while it trains become those of rank 0.
+---@param net table a DataParallel
+function M.settle(net)
+  for _, x in ipairs(net.running) do from_first(net.world, x) end
+end
+
+--- Is this such a net?
+---@param value any
+---@return boolean
+function M.is(value) return class.is_a(value, Parallel) end
 
 M.DataParallel = Parallel
 

@@ -263,6 +263,7 @@ function M.join(model, o)
     if not OWN[name] then told[name] = o[name] == nil and 'not given' or o[name] end
   end
   told.lr = o.optimizer:lr()
+  if o.optimizer.world then told.optimizer = getmetatable(o.optimizer).__name end -- says its rank
   others:agree('Trainer', told, 'option')
   if o.folder then
     others:first('Trainer', function() place.make_folder(o.folder) end)

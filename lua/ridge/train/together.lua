@@ -147,7 +147,7 @@ end
 ---@param planned boolean
 function Together:open(last, planned)
   self.behind = planned
-  self.net.weighs, self.net.hold = 1, planned or not last
+  self.net.weighs, self.net.rows, self.net.hold = 1, 1, planned or not last
 end
 
 --- A step's gradients and losses become those of all ranks.
