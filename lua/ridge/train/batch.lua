@@ -144,7 +144,12 @@ end
 -- self.total: parts of a step count by that, and by their rows where the loss has none.
 local function plainly(self, x, y, of)
   local out = ranges.section('forward', self.forward, self, x)
-  local loss, total = ranges.section('loss_computation', losses.with_total, self.loss, out, y)
+  local loss, total
+  if x:size(1) == 0 and ref.is(out) then -- of one of several ranks: a mean of nothing is none
+    loss = out:sum() * 0
+  else
+    loss, total = ranges.section('loss_computation', losses.with_total, self.loss, out, y)
+  end
   self.total = total
   local share = of.alone and 1 or total and (total / of.labels):to(loss.dtype) or of.share
   local part = share ~= 1 and loss * share or loss
@@ -235,7 +240,7 @@ end
 
 local function in_parts(self, x, y, of)
   local n = x:size(1)
-  local parts = math.min(self.parts, n)
+  local parts = math.max(1, math.min(self.parts, n)) -- one of several ranks may have no rows
   if parts == 1 then
     return memory.scope(function() return lands(self, go(self, self:here(x), self:here(y), of)) end)
   end

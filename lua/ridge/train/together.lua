@@ -157,23 +157,24 @@ function Together:close(group)
   self.net.weighs, self.net.hold = nil, false
   local own = {}
   for i, at in ipairs(group.list) do
-    own[3 * i - 2], own[3 * i - 1] = at.found.value, at.found.weight or at.rows
-    own[3 * i] = at.rows
+    own[4 * i - 3], own[4 * i - 2] = at.found.value, at.found.weight or at.rows
+    own[4 * i - 1], own[4 * i] = at.rows, at.found.weight and 1 or 0
   end
   local all = self:gather(own)
   group.rows = 0
   for i, at in ipairs(group.list) do
-    local sum, weight, rows = 0, 0, 0
+    local sum, weight, rows, counted = 0, 0, 0, false
     for r, each in ipairs(all) do
-      local loss, counts = each[3 * i - 2], each[3 * i - 1]
-      rows = rows + each[3 * i]
+      local loss, counts = each[4 * i - 3], each[4 * i - 2]
+      rows, counted = rows + each[4 * i - 1], counted or each[4 * i] == 1
       if counts > 0 then
         sum, weight = sum + loss * counts, weight + counts
         if loss ~= loss then at.rank = at.rank or r - 1 end
       end
     end
     local loss = weight > 0 and sum / weight or 0
-    at.found = { value = loss, weight = at.found.weight and weight }
+    -- a rank without rows has no loss that tells what it counts
+    at.found, group.counted = { value = loss, weight = counted and weight or nil }, counted
     at.rows, group.rows = rows, group.rows + rows
     if loss - loss ~= 0 then group.bad = make.full(0 / 0, 1, { dtype = 'f64' }) end
   end
