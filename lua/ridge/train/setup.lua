@@ -324,7 +324,7 @@ function M.fit(trainer, loader, opts)
       trainer.say(('ranks have %d to %d batches: each takes %d in an epoch'):format(least, most,
         least))
     end
-    if trainer.mini_batch then
+    if trainer.mini_batch and not o.effective_batch_size then -- which is of all ranks
       trainer.say(others:hint(trainer.mini_batch * o.accumulate, o.optimizer:lr()))
     end
   end

@@ -34,12 +34,14 @@ local Trainer = class 'Trainer'
 
 local function seconds_now() return tonumber(C.rg_clock_ns()) / 1e9 end
 
---- Set up.
+--- Set up. With a world of several ranks, or a ridge.dist.DataParallel, all of them train the
+--- model, with the same options: steps and metrics are those of one rank with the rows of all. Rank
+--- 0 alone speaks (say), is watched (monitor) and writes.
 ---@param model table a module
 ---@param opts table {optimizer =, or lr = and the rest that makes one; loss =, schedule =, clip =,
 ---  accumulate = 1, autocast =, scaler =, compile =, split = false, level =, stability =, folder =,
 ---  patience =, log_every = 50,
----  trim_every =, monitor =, say =, ...}: a profile of ridge.profiles is such a table
+---  trim_every =, monitor =, say =, world =, ...}: a profile of ridge.profiles is such a table
 -- >> net = ridge.nn.Linear(3, 2, {seed = 1})
 -- >> trainer = ridge.Trainer(net, {optimizer = ridge.optim.Adam(net)})
 function Trainer:init(model, opts)
@@ -266,7 +268,8 @@ local function check_loader(loader, what)
 end
 
 --- The mean loss over a loader, and the share of rows whose largest score is at their label where
---- labels are whole numbers. Labels that cross entropy ignores count in neither.
+--- labels are whole numbers. Labels that cross entropy ignores count in neither. Of several ranks
+--- all call it, each with its rows, and get what it is over all of them.
 ---@param loader table ridge.data.Loader
 ---@return number loss
 ---@return number|nil accuracy
@@ -477,6 +480,10 @@ end
 --- Train until so many epochs are done, the loss has stopped falling, or Ctrl-C: then the epoch
 --- under way is finished and saved first. A training that patience has ended, and that goes on from
 --- its checkpoint, has ended.
+---
+--- Of several ranks all call it, each with a loader of its own rows: one of ridge.data with world,
+--- or another that says how many batches it has (len); where ranks have different numbers of them,
+--- each takes the fewest in an epoch. Ctrl-C on one of them ends all.
 ---@param loader table ridge.data.Loader, or tensors {x, y} to make one of, with the trainer's batch
 ---@param opts table {epochs =, validate = loader}
 ---@return table history a row for each epoch: epoch, loss (the mean over rows whose loss is

@@ -306,10 +306,13 @@ function RUN.refused()
     sums = sums + (name == 'dist.DataParallel' and fields.op == 3 and 1 or 0)
     return start(w, name, fields, ...)
   end
-  local gathered = trainer { effective_batch_size = 24, mini_batch_size = BATCH / size }
+  local gathered, said = trainer { effective_batch_size = 24, mini_batch_size = BATCH / size }
   gathered:fit(loader_of(x, y), { epochs = 1 })
   say('effective', gathered.options.accumulate, gathered:status().config.effective_batch_size,
-    sums, #gathered.curve)
+    sums, #gathered.curve, #said)
+  local whole, spoken = trainer {} -- 51 rows in one batch, 26 of them on rank 0
+  whole:fit({ x, y }, { epochs = 1 })
+  say('whole', #whole.curve, rank == 0 and tostring(spoken[1]:match 'a step takes %d+ rows') or '')
 end
 
 RUN[what]()
