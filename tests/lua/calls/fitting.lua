@@ -170,7 +170,8 @@ M.FUNCTIONS = {
   ['ridge.dist.barrier'] = '',
   ['ridge.dist.Sharded'] = 'ridge.optim.SGD(net())',
   ['ridge.dist.same'] = 'net(a, b)',
-  ['ridge.dist.DataParallel'] = 'net(), one { {}, { compress = "bf16" }, { overlap = false } }',
+  ['ridge.dist.DataParallel'] = 'net(), one { {}, { compress = "bf16" }, { overlap = false }, '
+    .. '{ sync_batch_norm = true } }',
   ['ridge.data.Loader'] = '{ F(7, 3), I(2, 7) }, { batch = one { 1, 2, 3, 7, 8 }, '
     .. 'shuffle = often(50), drop_last = often(50), workers = one { 0, 0, 1, 2 } }',
   ['ridge.data.csv'] = 'file("fit.csv", "a,b\\n1,2\\n3,\\"4\\"\\n")',
@@ -233,7 +234,7 @@ M.FUNCTIONS = {
   ['ridge.nn.SKConv2d'] = '8, 16, 3, { num_terms = 1, low_rank = one { 1, 2 }, seed = 1 }',
   ['ridge.nn.SeparableConv2d'] = 'a, b, 3, { bias = often(50) }',
   ['ridge.memory.peak_of'] = 'function() return ridge.ones(a, b) + 1 end',
-  ['ridge.nn.DataParallel'] = 'net(), { devices = { "cpu" } }',
+  ['ridge.nn.DataParallel'] = 'net(), { devices = { "cpu" }, running = one { "first", "all" } }',
   ['ridge.nn.Embedding'] = 'a, b', ['ridge.nn.GRU'] = 'a, b', ['ridge.nn.LSTM'] = 'a, b',
   ['ridge.nn.GroupNorm'] = '2, 4', ['ridge.nn.BatchNorm'] = 'a', ['ridge.nn.LayerNorm'] = 'a',
   ['ridge.nn.RMSNorm'] = 'a', ['ridge.nn.Linear'] = 'a, b, { activation = one { "gelu", "relu" } }',
