@@ -256,7 +256,7 @@ local OWN = { say = true, monitor = true, world = true } -- a rank's own
 ---@param o table
 ---@return table|nil together
 function M.join(model, o)
-  local others = together.of(model)
+  local others = together.of(model, o.compile)
   if not others then return nil end
   local told = {}
   for name in pairs(SPEC) do

@@ -265,11 +265,12 @@ function M.world(model) return parallel.is(model) and model.world or nil end
 
 --- Who trains a model together, nil where this rank is alone.
 ---@param model table
+---@param compile boolean|nil as the trainer has it
 ---@return table|nil
-function M.of(model)
+function M.of(model, compile)
   if not parallel.is(model) then return nil end
   if model.world.size == 1 then
-    model.hold = true -- there is nothing to average, and a plan could not
+    model.hold = compile or false -- there is nothing to average, and a plan could not
     return nil
   end
   return Together(model)

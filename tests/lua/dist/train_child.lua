@@ -109,6 +109,10 @@ function RUN.steps()
     trainer:fit(loader, { epochs = epochs, validate = loader_of(x:narrow(1, 1, 7),
       y:narrow(1, 1, 7), { shuffle = false, batch = 1 }) })
     report(name, trainer, net)
+    if opts.compile then
+      local config = trainer:status().config
+      say('plans', tostring(config.compile_enabled), tostring(config.plans > 0))
+    end
   end
   local trainer, loader, net = trainer_of('mlp', {}, 'bf16')
   trainer:fit(loader, { epochs = 4 })

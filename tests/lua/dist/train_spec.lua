@@ -50,6 +50,7 @@ describe('a trainer on ranks', function()
 
   several('takes the steps of one on the whole batch, and has its metrics', function()
     local one = launch(1, 'steps')
+    all_say(1, one, 'plans true true')
     for _, n in ipairs { 2, 4 } do
       local text = launch(n, 'steps')
       for _, name in ipairs(SAME) do
@@ -68,6 +69,7 @@ describe('a trainer on ranks', function()
         end
       end
       all_say(n, text, 'bf16 true')
+      all_say(n, text, 'plans true true')
       assert.is_true(apart('bf16', n) <= 0.02)
     end
     assert.equal(100, numbers(one, 'mlp')[1])
