@@ -365,6 +365,18 @@ net --sizes 4,2000000000
 net --starts 0
 ]]
 
+GROUPS.scale = [[
+scale
+scale FOLDER/none.lua
+scale FOLDER/small.lua more
+scale FOLDER/small.lua --ranks 0
+scale FOLDER/small.lua --ranks many
+scale FOLDER/small.lua --measure x
+scale FOLDER/small.lua --steps 7
+scale FOLDER/small.lua --db FOLDER/nothing.db
+scale FOLDER/small.lua --alpha 3 --db FOLDER/none.db
+]]
+
 GROUPS.submit = [[
 submit
 submit slum
@@ -424,11 +436,11 @@ options --help
 ]]
 
 -- The help of every command; a command that is new stands in none of them, and fails below.
-local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'best', 'calibrate', 'check',
-  'choices', 'compare', 'completion', 'db', 'docs', 'doctor', 'export', 'help', 'kernel', 'launch',
-  'list', 'merge', 'net', 'note', 'onnx', 'peek', 'plot', 'profile', 'query', 'replay', 'replot',
-  'report', 'retry', 'run', 'show', 'smaller', 'stubs', 'submit', 'sweep', 'sweeps', 'top', 'trust',
-  'watch' }
+local COMMANDS = { 'ab', 'advise', 'autotune', 'batch-size', 'bench', 'best', 'calibrate',
+  'check', 'choices', 'compare', 'completion', 'db', 'docs', 'doctor', 'export', 'help', 'kernel',
+  'launch', 'list', 'merge', 'net', 'note', 'onnx', 'peek', 'plot', 'profile', 'query', 'replay',
+  'replot', 'report', 'retry', 'run', 'scale', 'show', 'smaller', 'stubs', 'submit', 'sweep',
+  'sweeps', 'top', 'trust', 'watch' }
 
 local lines = { '--help', '-h', 'help' }
 for _, name in ipairs(COMMANDS) do

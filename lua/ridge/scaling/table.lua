@@ -1,0 +1,133 @@
+-- SPDX-License-Identifier: MIT
+--- What was measured of a step beside what the model predicts: as rows, as a sweep, in sentences.
+
+local model = require 'ridge.scaling.model'
+local plain = require 'ridge.plain'
+
+local M = {}
+
+--- Predict steps from what was measured on one rank.
+---@param measured table of ridge.scaling.steps.together
+---@param one table its second result
+---@param net table alpha, beta: {med, lo, hi}
+---@param opt table ranks (list), processors, machine, threads
+---@return table steps of ridge.scaling.model.band
+function M.predict(measured, one, net, opt)
+  local step = measured[1].step
+  local input = { compute = step.med, buckets = one.buckets, spread = one.spread,
+    network = { alpha = net.alpha.med, beta = net.beta.med }, processors = opt.processors,
+    threads = opt.threads, machine = opt.machine }
+  local out = {}
+  for i, n in ipairs(opt.ranks) do
+    out[i] = model.band(input, n, { compute = step, alpha = net.alpha, beta = net.beta })
+  end
+  return out
+end
+
+local COLUMNS = { 'ranks', 'how', 'step_us', 'step_us_lo', 'step_us_hi', 'efficiency',
+  'efficiency_lo', 'efficiency_hi', 'bound' }
+
+--- A row for each number that was measured or predicted.
+---@param measured table
+---@param predicted table
+---@param digits integer|nil that numbers are rounded to; all when left out
+---@return table found titles, units, lines
+function M.rows(measured, predicted, digits)
+  local lines = {}
+  local function us(ns) return ns and ns / 1e3 end
+  for n, own in pairs(measured) do
+    local s, e = own.step, own.efficiency
+    lines[#lines + 1] = { n, 'measured', us(s.med), us(s.lo), us(s.hi), e.med, e.lo, e.hi }
+  end
+  for _, p in ipairs(predicted) do
+    lines[#lines + 1] = { p.ranks, 'model', us(p.ns), us(p.lo), us(p.hi), p.efficiency,
+      p.efficiency_lo, p.efficiency_hi, p.bound }
+  end
+  table.sort(lines, function(a, b)
+    if a[1] ~= b[1] then return a[1] < b[1] end
+    return a[2] < b[2]
+  end)
+  for _, line in ipairs(lines) do
+    for i = 3, digits and 8 or 0 do
+      line[i] = line[i] and tonumber((('%%.%dg'):format(digits):format(line[i])))
+    end
+  end
+  return { titles = COLUMNS, units = {}, lines = lines }
+end
+
+local REASON = {
+  processors = 'ranks share the processors of a machine',
+  bandwidth = 'bytes of gradients take longer than what is computed meanwhile',
+  latency = 'the messages themselves take too long, however short they are',
+  slowest = 'all wait for the slowest of them',
+}
+
+--- What people read of it.
+---@param measured table
+---@param predicted table
+---@param facts table machine, processors, messages, alpha_ns, beta_ns
+---@return string text
+function M.sentences(measured, predicted, facts)
+  local lines = {}
+  local first = model.breaks(predicted)
+  local last = predicted[#predicted]
+  lines[1] = first and ('By the model it is no longer near-linear from %d ranks on (%.0f %%): %s.')
+    :format(first.ranks, 100 * first.efficiency, REASON[first.bound] or first.bound)
+    or ('By the model it stays near-linear up to %d ranks (%.0f %%).'):format(last.ranks,
+      100 * last.efficiency)
+  local inside, n = 0, 0
+  for _, p in ipairs(predicted) do
+    local own = p.ranks > 1 and measured[p.ranks]
+    if own then
+      n = n + 1
+      if own.step.med >= p.lo and own.step.med <= p.hi then inside = inside + 1 end
+    end
+  end
+  if n > 0 then
+    lines[#lines + 1] = ("%d of %d steps that were measured on several ranks lie in the model's "
+      .. 'band.'):format(inside, n)
+  end
+  lines[#lines + 1] = ('Messages are %s: %.3g us each, %.3g GB/s; %s of %d %s on a '
+    .. 'machine of %d %s.'):format(facts.messages, facts.alpha_ns / 1e3, 1 / facts.beta_ns,
+    plain.count(facts.machine, 'rank'), facts.threads, facts.threads == 1 and 'thread' or 'threads',
+    facts.processors, facts.processors == 1 and 'processor' or 'processors')
+  return table.concat(lines, '\n')
+end
+
+--- The sweep that keeps it.
+---@param ranks integer[]
+---@param facts table what it is of
+---@param measured table by number of ranks
+---@param predicted table by number of ranks
+---@return table sweep
+function M.sweep(ranks, facts, measured, predicted)
+  return require('ridge.sweep').sweep 'scale' { space = { ranks = ranks }, args = facts,
+    any_name = true,
+    measure = function(p, _, m)
+      local function put(name, value, lo, hi, opt)
+        m:metric(name, value, opt)
+        if lo then
+          m:metric(name .. '_lo', lo, { how = opt.how, unit = opt.unit })
+          m:metric(name .. '_hi', hi, { how = opt.how, unit = opt.unit })
+        end
+      end
+      local own, step = measured[p.ranks], predicted[p.ranks]
+      if own then
+        local s, e = own.step, own.efficiency
+        put('step_us', s.med / 1e3, s.lo and s.lo / 1e3, s.hi and s.hi / 1e3,
+          { better = 'lower', unit = 'us' })
+        put('efficiency', e.med, e.lo, e.hi, { better = 'higher' })
+      end
+      if step then
+        put('model_us', step.ns / 1e3, step.lo / 1e3, step.hi / 1e3, { how = 'model',
+          better = 'lower', unit = 'us' })
+        put('model_efficiency', step.efficiency, step.efficiency_lo, step.efficiency_hi,
+          { how = 'model', better = 'higher' })
+        for part, ns in pairs(step.lost) do
+          m:metric('model_lost_' .. part .. '_us', ns / 1e3, { how = 'model', unit = 'us' })
+        end
+      end
+    end }
+end
+
+return M

@@ -1,0 +1,112 @@
+-- SPDX-License-Identifier: MIT
+-- `ridge scale`: what is made of steps that were looked at, and two real ranks.
+
+local folders = dofile 'tests/lua/store/folder.lua'
+local steps = require 'ridge.scaling.steps'
+local scaling = require 'ridge.scaling.table'
+
+-- Steps of ranks that take ns, with two buckets; the first three are left out.
+local function written(ns, more)
+  local list = {}
+  for i = 1, 23 do
+    local own = i <= 3 and 50 * ns or ns * (1 + ((i % 5) - 2) * (more or 0))
+    list[i] = { ns = own, ready = { 0.5 * own, 0.9 * own }, bytes = { 4000, 800 } }
+  end
+  return steps.text(list)
+end
+
+describe('a training that is scaled', function()
+  it('has the middle of its steps, and when buckets are ready in them', function()
+    local found = steps.read(written(100000, 0.01))
+    assert.equal(100000, found.ns)
+    assert.same({ { ready = 50000, bytes = 4000 }, { ready = 90000, bytes = 800 } }, found.buckets)
+    assert.near(math.log(1.01 / 0.99) / 1.349, found.spread, 1e-3)
+    assert.is_nil(steps.read(written(1000):match('^' .. ('[^\n]*\n'):rep(7))))
+  end)
+
+  local function measured(starts, factor)
+    local list = {}
+    for i = 1, starts do
+      local slower = 1 + 0.01 * (i % 3)
+      list[i] = { [1] = steps.read(written(100000 * slower)),
+        [2] = steps.read(written(factor * 100000 * slower)) }
+    end
+    return steps.together(list, { 1, 2 })
+  end
+
+  it('has efficiencies within starts, with intervals from five on', function()
+    local by, one = measured(5, 1.25)
+    assert.near(101000, by[1].step.med, 1)
+    assert.is_true(by[2].step.lo < by[2].step.med and by[2].step.hi > by[2].step.med)
+    assert.near(0.8, by[2].efficiency.lo, 1e-6) -- what a start is slower by falls on both
+    assert.near(0.8, by[2].efficiency.hi, 1e-6)
+    assert.near(0.9 * 101000, one.buckets[2].ready, 1)
+    assert.is_nil(measured(4, 1.25)[1].step.lo)
+  end)
+
+  it('is predicted, and what was measured stays what it is', function()
+    local by, one = measured(5, 1.01)
+    local net = { alpha = { med = 200 }, beta = { med = 0.5 } }
+    local predicted = scaling.predict(by, one, net, { ranks = { 1, 2, 4, 64 }, processors = 2,
+      machine = 2, threads = 1 })
+    -- 2 ranks: 0.9 of the step, and 2 x (200 + 0.5 x 800 / 2) ns
+    assert.near(101000, predicted[2].ns, 1)
+    local rows = scaling.rows(by, predicted)
+    local shown = {}
+    for i, line in ipairs(rows.lines) do shown[i] = line[1] .. ' ' .. line[2] end
+    assert.equal('1 measured, 1 model, 2 measured, 2 model, 4 model, 64 model',
+      table.concat(shown, ', '))
+    assert.near(by[2].step.med / 1e3, rows.lines[3][3], 1e-9)
+    assert.is_nil(rows.lines[3][9])
+    assert.equal(102, scaling.rows(by, predicted, 3).lines[3][3])
+    local facts = { machine = 2, threads = 1, processors = 2, messages = 'as given', alpha_ns = 200,
+      beta_ns = 0.5 }
+    -- 0.9 x 101000 + 2 x 63 x (200 + 0.5 x 800 / 64) ns
+    assert.equal('By the model it is no longer near-linear from 64 ranks on (86 %): the messages '
+      .. 'themselves take too long, however short they are.\n'
+      .. "1 of 1 steps that were measured on several ranks lie in the model's band.\n"
+      .. 'Messages are as given: 0.2 us each, 2 GB/s; 2 ranks of 1 thread on a machine of 2 '
+      .. 'processors.', scaling.sentences(by, predicted, facts))
+    by, one = measured(5, 3)
+    predicted = scaling.predict(by, one, net, { ranks = { 1, 2 }, processors = 2, machine = 2,
+      threads = 1 })
+    local text = scaling.sentences(by, predicted, facts)
+    assert.matches('^By the model it stays near%-linear up to 2 ranks %(100 %%%)%.\n0 of 1 steps',
+      text)
+  end)
+
+  local there = io.open 'build/libridge_mpi.so' and os.execute 'command -v mpirun >/dev/null' == 0
+  if not there then
+    pending('on real ranks (no Open MPI: scripts/deps mpi)', function() end)
+  else
+    it('on real ranks is measured and predicted, and predictions are kept as such', function()
+      local folder = folders.new()
+      folders.put(folder .. '/train.lua', [[
+local ridge = require 'ridge'
+local opt = ridge.args { { 'width', 8, 'of the net' } }
+local world = ridge.dist.init { timeout = 60 }
+local net = ridge.dist.DataParallel(ridge.nn.Linear(opt.width, 3, { seed = 1 }))
+for i = 1, 30 do
+  ridge.nn.cross_entropy(net(ridge.randn(4, opt.width)), ridge.randint(0, 3, 4)):backward()
+end
+error 'it has been looked at before']])
+      local text, status = folders.run(('RIDGE_LOCKS=%s RIDGE_PROGRESS=off ./ridge scale '
+        .. '%s/train.lua --steps 12 --starts 1 --ranks 1,2,1024 --alpha 1000 --rate 1 --db '
+        .. '%s/s.db --as csv -- --width 16'):format(folder, folder, folder))
+      assert.equal(0, status, text)
+      local seen = {}
+      for n, how, us in text:gmatch '\n(%d+),(%l+),([%d.e+]+)' do
+        seen[#seen + 1] = n .. ' ' .. how
+        assert.is_true(tonumber(us) > 1 and tonumber(us) < 1e8)
+        if n == '1024' then assert.is_true(tonumber(us) > 2046 * 1000) end
+      end
+      assert.equal('1 measured, 1 model, 2 measured, 2 model, 1024 model',
+        table.concat(seen, ', '))
+      text = folders.run(([[./ridge query --sql "SELECT name, how, count(*) AS n FROM main.metric
+        WHERE name IN ('step_us', 'model_us', 'model_us_lo', 'efficiency') GROUP BY 1, 2"
+        --as csv --db %s/s.db]]):gsub('\n%s*', ' '):format(folder))
+      assert.matches('\nefficiency,,2\nmodel_us,model,3\nmodel_us_lo,model,3\nstep_us,,2\n', text)
+      folders.remove(folder)
+    end)
+  end
+end)
