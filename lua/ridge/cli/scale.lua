@@ -20,7 +20,7 @@ machine, and predicts them on more: a step is simulated bucket by bucket, from w
 one rank, what ridge net found of messages, and how much single steps vary. It prints both, the
 model's band, and what breaks near-linearity (90 % of the ideal) first.
 
-    ridge net -n 2..4 && ridge scale train.lua --ranks 1..64*2 --measure 1,2
+    ridge net -n 2..4 && ridge scale train.lua --ranks 1..64*2 -o scale.png
     ridge scale train.lua --ranks 1..1024*2 --alpha 12 --rate 2.8 --machine 4   # of another network
 
 Predicted numbers say `model`, and are kept as such in the sweep `scale`: they are in no ranking, no
@@ -38,6 +38,7 @@ machine, which no network is as fast as.]],
     integer = true, min = 0, max = 100000 },
   { 'alpha', 0, 'us of a message, where ridge net does not know it', min = 0, max = 1e9 },
   { 'rate', 0, 'GB/s of a message, likewise', min = 0, max = 1e6 },
+  { 'out', '', 'a picture of both: scale.png', short = 'o', writes = 'file' },
   stored.AS,
   stored.DB,
 }
@@ -166,8 +167,14 @@ function M.main(argv)
       threads = threads, processors = processors, messages = whose, alpha_ns = net.alpha.med,
       beta_ns = net.beta.med }
     keep(path, scaling, facts, measured, predicted)
-    stored.show(scaling.rows(measured, predicted, opt.as == 'table' and 4 or nil), opt)
-    if opt.as == 'table' then plain.print(scaling.sentences(measured, predicted, facts), '\n') end
+    stored.show(scaling.rows(measured, predicted, opt.as == 'table' and 4 or nil), { as = opt.as })
+    local sentences = scaling.sentences(measured, predicted, facts)
+    if opt.as == 'table' then plain.print(sentences, '\n') end
+    if opt.out ~= '' then
+      facts.device = require('ridge.sweep.device').lab('cpu').facts().machine.cpu
+      stored.picture(require('ridge.scaling.picture').make(scaling.rows(measured, predicted), facts,
+        sentences), opt.out)
+    end
     return 0
   end)
 end

@@ -67,6 +67,10 @@ describe('a training that is scaled', function()
       .. "1 of 1 steps that were measured on several ranks lie in the model's band.\n"
       .. 'Messages are as given: 0.2 us each, 2 GB/s; 2 ranks of 1 thread on a machine of 2 '
       .. 'processors.', scaling.sentences(by, predicted, facts))
+    -- one that was faster than its band is not in it
+    assert.matches('\n0 of 1 steps', scaling.sentences(by, scaling.predict(by, one,
+      { alpha = { med = 1e6 }, beta = { med = 0.5 } }, { ranks = { 2 }, processors = 2, machine = 2,
+        threads = 1 }), facts))
     by, one = measured(5, 3)
     predicted = scaling.predict(by, one, net, { ranks = { 1, 2 }, processors = 2, machine = 2,
       threads = 1 })
