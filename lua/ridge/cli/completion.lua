@@ -32,7 +32,7 @@ local function first_of(command)
   if command.name == 'run' then return 'recipes' end
   if command.name == 'docs' then return 'pages' end
   local rest = command.rest or ''
-  local words = rest:match '^%l+|[%l|]+%f[^%l]'
+  local words = rest:match '^%l[%l%d]*|[%l%d|]+%f[^%l%d]'
   return rest:find '^SWEEP' and 'sweeps' or nil, words and words:gsub('|', ' ') or nil
 end
 

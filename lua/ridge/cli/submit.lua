@@ -35,7 +35,7 @@ Each task writes a file of its own; the same task again, on whatever machine, go
 that is slow or dead costs its share and holds no other up. The file is for reading and changing:
 what your cluster wants besides stands at its head.
 
-    ridge submit slurm widths.lua -n 64 -P batch=1..1024*2 --time 2h
+    ridge submit slurm mlp.lua -n 64 -P batch=1..1024*2 --time 2h
     ridge submit slurm widths.lua -n 16 --per skylake,zen4     # every point on each kind of machine
     ridge submit parallel widths.lua -n 8 --hosts a,b,c,d
     ridge submit k8s widths.lua -n 64 --image example.org/ridge --claim results

@@ -64,7 +64,8 @@ describe('completion', function()
     local text = {}
     for shell, at in pairs(path) do text[shell] = run('cat ' .. at) end
     for name, words in pairs { docs = '_ridge_pages', run = '_ridge_recipes', best =
-        '_ridge_sweeps', db = '(info check backup migrate pack publish)' } do
+        '_ridge_sweeps', db = '(info check backup migrate pack publish)',
+        submit = '(slurm k8s pbs sge parallel)' } do
       local own = text.zsh:match('\n        ' .. name .. '%) (_arguments.-) ;;')
       assert.matches(words .. "'", own, 1, true)
     end

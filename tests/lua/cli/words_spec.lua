@@ -87,6 +87,13 @@ local NOT_RUN = {
   ['ridge trust --minutes 5 -o trust.png'] = 'five minutes',
   ["ridge ab net.onnx --program 'python3 scripts/peers/ort_worker.py net.onnx'"] =
     'needs ONNX Runtime; onnx_change_spec has another program',
+  ['ridge net -n 2..8'] = 'a minute, with Open MPI; scaling/network_spec measures two ranks',
+  ['ridge net --show'] = 'wants what the line above measures',
+  ["ridge query net 'ranks, alpha_us, gb_s, us_65536'"] = 'likewise; docs/howto/scaling.md has it',
+  ['ridge net -n 2..4 && ridge scale train.lua --ranks 1..64*2 -o scale.png'] =
+    'half a minute, with Open MPI; scaling/scale_spec measures two ranks',
+  ['ridge scale train.lua --ranks 1..1024*2 --alpha 12 --rate 2.8 --machine 4'] =
+    'wants a script that trains by ranks; scaling/scale_spec has one',
   ['ridge replot'] = 'only named there; the help has it with its words',
   ['ridge db info|check|backup|migrate|pack|publish'] = 'six commands in one; others run each',
 }
