@@ -61,19 +61,22 @@ end
 function M.slowest(n) return n == 1 and 0 or interval.normal_quantile((n - 0.375) / (n + 0.25)) end
 
 -- What a rank's computing is stretched by, where ranks of a machine share its processors.
+-- Beside it: do they compute on all of them?
 local function stretch(input, n)
-  local here = math.min(n, input.machine or n)
-  return input.processors and math.max(1, here * input.threads / input.processors) or 1
+  if not input.processors then return 1, false end
+  local busy = math.min(n, input.machine or n) * input.threads / input.processors
+  return math.max(1, busy), busy >= 1
 end
 
 -- The step: without makes some of it free.
 local function simulate(input, n, without)
-  local net, shared = input.network, stretch(input, n)
+  local net = input.network
+  local shared, full = stretch(input, n)
   local slower = without.slowest and 1 or math.exp(input.spread * M.slowest(n))
   local factor = (without.processors and 1 or shared) * slower
   local ends = input.compute * factor
   -- ranks that compute on all processors have none left that would send meanwhile
-  local overlap = input.overlap and shared <= 1
+  local overlap = input.overlap and not full
   local free = { algorithm = net.algorithm, alpha = without.latency and 0 or net.alpha,
     beta = without.bandwidth and 0 or net.beta,
     local_alpha = without.latency and 0 or net.local_alpha,

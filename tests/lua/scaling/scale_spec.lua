@@ -47,7 +47,7 @@ describe('a training that is scaled', function()
   it('is predicted, and what was measured stays what it is', function()
     local by, one = measured(5, 1.01)
     local net = { alpha = { med = 200 }, beta = { med = 0.5 } }
-    local predicted = scaling.predict(by, one, net, { ranks = { 1, 2, 4, 64 }, processors = 2,
+    local predicted = scaling.predict(by, one, net, { ranks = { 1, 2, 4, 64 }, processors = 4,
       machine = 2, threads = 1 })
     -- 2 ranks: 0.9 of the step, and 2 x (200 + 0.5 x 800 / 2) ns
     assert.near(101000, predicted[2].ns, 1)
@@ -69,10 +69,10 @@ describe('a training that is scaled', function()
       .. 'processors.', scaling.sentences(by, predicted, facts))
     -- one that was faster than its band is not in it
     assert.matches('\n0 of 1 steps', scaling.sentences(by, scaling.predict(by, one,
-      { alpha = { med = 1e6 }, beta = { med = 0.5 } }, { ranks = { 2 }, processors = 2, machine = 2,
+      { alpha = { med = 1e6 }, beta = { med = 0.5 } }, { ranks = { 2 }, processors = 4, machine = 2,
         threads = 1 }), facts))
     by, one = measured(5, 3)
-    predicted = scaling.predict(by, one, net, { ranks = { 1, 2 }, processors = 2, machine = 2,
+    predicted = scaling.predict(by, one, net, { ranks = { 1, 2 }, processors = 4, machine = 2,
       threads = 1 })
     local text = scaling.sentences(by, predicted, facts)
     assert.matches('^By the model it stays near%-linear up to 2 ranks %(100 %%%)%.\n0 of 1 steps',
