@@ -28,6 +28,10 @@ and function(net, epochs), as ridge.smaller takes them (?ridge.smaller); recipes
 What stands behind -- are the recipe's own options. Points are kept in the database, as those of a
 sweep: ridge top, query, export and plot read them.
 
+What was measured, and the best net so far, lie in a folder beside the database (FILE.searches)
+until the search has come to its end: after Ctrl-C, a kill or the end of --budget the same command
+goes on from there.
+
 Exit status: 0; 2 when nothing is within --max-drop; 130 after Ctrl-C, with the best so far.]],
   rest = 'RECIPE [-- options of the recipe]', most = 1,
   { 'max_drop', '0.5%', 'of accuracy on validation data: 0.5% or 0.005' },
@@ -43,7 +47,7 @@ Exit status: 0; 2 when nothing is within --max-drop; 130 after Ctrl-C, with the 
   { 'out', '', 'file for the net that was chosen', short = 'o', writes = 'file' },
   { 'figure', '', 'PNG file: megabytes against accuracy lost', writes = 'file' },
   { 'name', '', 'of the sweep; smaller-RECIPE when left out' },
-  { 'keep', true, 'store nothing' },
+  { 'keep', true, 'store nothing, and begin anew' },
   stored.DB,
 }
 
@@ -95,20 +99,36 @@ local function said_options(opt, said)
   return given
 end
 
-local function options_of(returned, given)
+local function options_of(returned, given, folder)
   local opts = {}
   for name, value in pairs(returned) do
     if name ~= 'net' then opts[name] = value end
   end
   for name, value in pairs(given) do opts[name] = value end
+  opts.folder = folder
   opts.progress = opts.progress or function(text) plain.note(text, '\n') end
   return opts
 end
 
+local function name_of(opt, recipe)
+  if opt.name ~= '' then return opt.name end
+  return 'smaller-' .. recipe.name:match '([^/]*)$':gsub('%.lua$', '')
+end
+
+-- Where a search that was ended lies: beside the database, by its name and by what the recipe does.
+local function folder_of(opt, recipe, own)
+  if not opt.keep then return nil end
+  local canonical = require 'ridge.store.canonical'
+  local sha256 = require 'ridge.store.sha256'
+  local text = canonical.encode { require('ridge.cli.recipe').text(recipe), canonical.list(own) }
+  return ('%s.searches/%s-%s'):format(opt.db ~= '' and opt.db
+    or require('ridge.store').default_path(), name_of(opt, recipe):gsub('[^%w._-]', '_'),
+    sha256.hex(sha256.digest(text)):sub(1, 8))
+end
+
 -- Everything that was asked to be written; false where something could not be.
 local function write(q, found, opt, recipe)
-  local good, name = true, opt.name
-  if name == '' then name = 'smaller-' .. recipe.name:match '([^/]*)$':gsub('%.lua$', '') end
+  local good, name = true, name_of(opt, recipe)
   local function try(path, f)
     local ok, err = pcall(f)
     if ok then return plain.note(path, '\n') end
@@ -160,7 +180,8 @@ function M.main(argv)
       reason = ('the recipe %s returns no table with net and validate'):format(rest[1])
       return
     end
-    q, result = require('ridge.smaller').smaller(returned.net, options_of(returned, given))
+    q, result = require('ridge.smaller').smaller(returned.net, options_of(returned, given,
+      folder_of(opt, found, own)))
   end })
   if reason then return fail(reason) end
   if not result then return status end

@@ -64,11 +64,6 @@ function M.of_rows(loader)
   return short(table.concat(list, '\n'))
 end
 
---- One tensor.
----@param x Tensor
----@return string
-function M.of_tensor(x) return short(in_no_grad(digest_of, x)) end
-
 --- What numbers that are measured here are of.
 ---@return string
 function M.of_machine()

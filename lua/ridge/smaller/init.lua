@@ -12,6 +12,7 @@ local found_of = require 'ridge.smaller.found'
 local held = require 'ridge.quant.held'
 local inference = require('ridge.tensor.mode').inference
 local is_interrupt = require('ridge.sweep.block').is_interrupt
+local journal_of = require 'ridge.quant.journal'
 local nets = require 'ridge.quant.nets'
 local options = require 'ridge.options'
 local outcome = require 'ridge.prune.outcome'
@@ -52,6 +53,7 @@ local SPEC = {
     doc = 'random pruning, and the small shape from the start' },
   progress = { 'any', doc = 'function(text), called with a line for each net' },
   seed = { 'integer', default = 1, min = 0, max = 2 ^ 53, doc = 'of what is drawn' },
+  folder = { 'string', doc = 'where what is known is kept: the same call goes on from there' },
 }
 
 -- -- Options --------------------------------------------------------------------------------------
@@ -222,8 +224,36 @@ function Search:tell(point)
     -100 * point.drop, point.mb, point.speedup))
 end
 
+-- What is known of a net of before; nil where nothing is.
+function Search:known(at, kind)
+  local point = point_at(at, kind)
+  return self.journal and self.journal.known[point.net] and point
+end
+
+-- A net that was measured, among the others: q, or, of before, nil.
+function Search:take(point, q)
+  self:tell(point)
+  if point.mb and point.drop <= self.opts.max_drop then
+    if self:better(point) then
+      self.best, self.q = point, q
+      if self.journal and q then self.journal:put_net('best ' .. point.net, q) end
+    end
+    self.least = math.min(self.least, point.mb)
+  end
+  return point
+end
+
 function Search:point(made, at, kind)
-  local point, opts = point_at(at, kind), self.opts
+  local point, opts = self:known(at, kind), self.opts
+  if point then
+    for name, value in pairs(self.journal.known[point.net]) do point[name] = value end
+    return self:take(point)
+  end
+  if type(made) == 'function' then
+    made = made()
+    if not made then return nil end
+  end
+  point = point_at(at, kind)
   local q, why = self:try(versions.of, made, at, kind, opts)
   if q then
     local done
@@ -232,12 +262,8 @@ function Search:point(made, at, kind)
   end
   if self.found.ended == 'interrupted' then return nil end
   point.why = not q and why or nil
-  self:tell(point)
-  if q and point.drop <= opts.max_drop then
-    if self:better(point) then self.best, self.q = point, q end
-    self.least = math.min(self.least, point.mb)
-  end
-  return point
+  if self.journal then self.journal:put(point.net, point) end
+  return self:take(point, q)
 end
 
 -- What alone certainly costs too much is not tried with something else besides.
@@ -251,28 +277,35 @@ function Search:structure(at)
     self.found.left = self.found.left + without
     return
   end
-  local made = self.net
+  local net, why
+  if original then net = self.net end
+  local function made() -- trained once, where something of it is not known yet
+    if not net then net, why = self:try(versions.structure, self.net, at, self.opts) end
+    return net
+  end
   if not original then
-    local why
-    made, why = self:try(versions.structure, self.net, at, self.opts)
-    if not made then
+    if not self:known(at, 'f32') and not made() then
       if self.found.ended then return end
       local point = point_at(at, 'f32')
-      point.why = why
+      point.why, point.impossible = why, true
+      if self.journal then self.journal:put(point.net, point) end
       return self:tell(point)
     end
-    if too_much(self:point(made, at, 'f32')) then
+    local point = self:point(made, at, 'f32')
+    if point and point.impossible then return end
+    if too_much(point) then
       if not (width and pruned) then self.costly[width or pruned] = true end
       self.found.left = self.found.left + #self.opts.bits
       return
     end
   end
   for _, kind in ipairs(self.opts.bits) do
-    if self:over() then return end
+    if not self:known(at, kind) and self:over() then return end
     if self.costly[kind] then
       self.found.left = self.found.left + 1
     else
       local point = self:point(made, at, kind)
+      if self.found.ended == 'interrupted' then return end
       if original and too_much(point) then self.costly[kind] = true end
     end
   end
@@ -281,14 +314,38 @@ end
 function Search:run()
   local opts = self.opts
   local first = point_at({ width = 1, pattern = 'dense', sparsity = 0 }, 'f32')
-  local ms
-  first, ms = measure(first, self.net, self.net, opts)
-  first.ms, first.speedup, first.speedup_lo, first.speedup_hi = ms, 1, 1, 1 -- it is beside itself
+  local before = self.journal and self.journal.known[first.net]
+  if before then
+    for name, value in pairs(before) do first[name] = value end
+  else
+    local _, ms = measure(first, self.net, self.net, opts)
+    first.ms, first.speedup, first.speedup_lo, first.speedup_hi = ms, 1, 1, 1 -- beside itself
+    if self.journal then self.journal:put(first.net, first) end
+  end
   self.found.points[1], self.best, self.least = first, first, first.mb
   for _, at in ipairs(versions.structures(opts)) do
-    if self:over() then return end
+    if not self:known(at, 'f32') and self:over() then return end
+    if self.found.ended then return end
     self:structure(at)
   end
+end
+
+-- The net of a point that was measured before: from its file, or made and measured once more where
+-- it has none (a class of somebody's own).
+function Search:again()
+  local best, journal = self.best, self.journal
+  local q = journal:net('best ' .. best.net)
+  if q then return q end
+  local made = self:try(versions.structure, self.net, best, self.opts)
+  q = made and self:try(versions.of, made, best, best.bits, self.opts)
+  if not q or not self:try(measure, best, self.net, q, self.opts) then
+    self.found:note('%s was the best of what was measured before, and cannot be made again',
+      best.net)
+    return nil
+  end
+  journal:put(best.net, best)
+  self.found:note('%s was made and measured once more: it has no file', best.net)
+  return q
 end
 
 -- -- What was chosen ------------------------------------------------------------------------------
@@ -317,7 +374,15 @@ function Search:controls(q)
 end
 
 function Search:finish()
-  local found, best, opts, q = self.found, self.best, self.opts, self.q
+  local found, best, opts = self.found, self.best, self.opts
+  if self.journal and best ~= found.points[1] and not self.q then self.q = self:again() end
+  local q = self.q
+  if self.journal and self.journal.before > 0 then
+    found:note('went on in %s, where %d nets were measured', self.journal.folder, self.before)
+  elseif self.journal and self.journal.other then
+    found:note('began anew: searches in %s are of another %s', self.journal.folder,
+      self.journal.other)
+  end
   if found.left > 0 then
     found:note('%d nets were not tried: a part of them alone costs more than %g %%, by its whole '
       .. 'interval', found.left, 100 * opts.max_drop)
@@ -350,6 +415,21 @@ function Search:finish()
   end
 end
 
+-- What must be equal for what is known to be of this search.
+local function question_of(net, opts)
+  local o = {}
+  for _, name in ipairs { 'bits', 'patterns', 'sparsities', 'widths' } do
+    o[name] = table.concat(opts[name], ' ')
+  end
+  local options_text = ('bits %s, patterns %s, sparsities %s, widths %s, max_drop %.17g, goal %s, '
+    .. 'epochs %d, trained %s, looks %d, seed %d, train %s'):format(o.bits, o.patterns,
+    o.sparsities, o.widths, opts.max_drop, opts.goal, opts.epochs, tostring(opts.trained),
+    opts.looks, opts.seed, opts.train and 'yes' or 'no')
+  return { net = journal_of.of_net(net), validate = journal_of.of_rows(opts.validate),
+    calibrate = journal_of.of_rows(opts.calibrate), input = opts.input:describe(),
+    machine = journal_of.of_machine(), options = options_text }
+end
+
 --- Look for a smaller net: bits, patterns and sparsities of pruning and widths are tried, each
 --- alone and then together, and each net is measured beside the original, in bytes that it holds,
 --- in time (paired blocks of plans) and in answers on `validate`.
@@ -360,12 +440,18 @@ end
 --- weights or units that were drawn, and the small shape trained from the start. When the budget
 --- ends, or after Ctrl-C, it is the best so far.
 ---
+--- With a `folder`, what was measured and the best net so far are kept there as they are known: the
+--- same call goes on from there, whatever ended it, and takes the files away when it has come to
+--- its end. Another net, other rows, options or threads are another search; what `train` does is
+--- not looked at.
+---
 --- Without `train` nothing is tuned, and pruning costs more. The net stays as it was.
 ---@param net table module in evaluation mode
 ---@param opts table {validate = loader, test = loader, calibrate = loader, train = function(net,
 ---  epochs), epochs = 1, trained = 8, max_drop = 0.005, only = {'quant', 'prune', 'shrink'}, goal =
 ---  'bytes', bits = {'static', 'w4'}, patterns = {'block'}, sparsities = {0.7}, widths = {0.5},
----  input = Tensor, budget = '30m', looks = 3, control = true, progress = print, seed = 1}
+---  input = Tensor, budget = '30m', looks = 3, control = true, progress = print, seed = 1, folder =
+---  'search'}
 ---@return table q what was chosen, or a copy of the net where nothing was
 ---@return table found points {net, width, pattern, sparsity, bits, drop, drop_lo, drop_hi, within,
 ---  changed, kl, mb, ms, speedup, speedup_lo, speedup_hi, front, why}, chosen, test, controls,
@@ -380,9 +466,21 @@ function M.smaller(net, opts)
   local search = setmetatable({ net = net, opts = opts, found = found_of.new(opts), costly = {},
     ends = services().now() + opts.seconds * 1e9 }, Search)
   search.found.rows = opts.input:size(1)
+  if opts.folder then
+    search.journal = journal_of.open(opts.folder, question_of(net, opts))
+    search.before = 0
+    for key in pairs(search.journal.known) do
+      if not key:find '^net ' then search.before = search.before + 1 end
+    end
+    if search.before > 0 and opts.progress then
+      opts.progress(('%d nets were measured before, in %s: going on'):format(search.before,
+        opts.folder))
+    end
+  end
   search:run()
   search.found:mark_front()
   search:finish()
+  if search.journal then search.journal:close(not search.found.ended) end
   return search.q or copy.clone(net), search.found
 end
 

@@ -61,6 +61,41 @@ describe('ridge smaller', function()
       speedup_hi = 'nil' }, better)
   end)
 
+  it('goes on where it was killed, with the best so far', function()
+    -- killed in the sixth pass over its rows, when it has measured the original and one net
+    local text = [[
+      require 'ffi'.cdef 'int getpid(void);'
+      local looks, flag = 0, '%s'
+      local made = (function() NET end)()
+      local rows = made.validate
+      made.validate = { each = function()
+        looks = looks + 1
+        local at = looks == 6 and io.open(flag)
+        if at then os.execute('kill -9 ' .. require 'ffi'.C.getpid()) end
+        return rows:each()
+      end }
+      made.bits = { 'w8', 'w2' }
+      return made]]
+    local flag = folder .. '/kill'
+    local path = recipe('killed', (text:format(flag):gsub('NET', function() return NET end)))
+    os.execute(("touch '%s'"):format(flag))
+    local status, out, _ = smaller(path, '--max-drop', '5%')
+    assert.equal('', out)
+    assert.is_true(status ~= 0 and status ~= 2)
+    os.remove(flag)
+    local err
+    status, out, err = smaller(path, '--max-drop', '5%')
+    assert.equal(0, status, err)
+    assert.matches('2 nets were measured before, in .*s.db.searches/smaller%-killed.*: going on',
+      err)
+    assert.matches('> +8 bits', out)
+    assert.matches('went on in ', out)
+    -- and when it has come to its end, it begins anew
+    status, _, err = smaller(path, '--max-drop', '5%')
+    assert.equal(0, status, err)
+    assert.is_nil(err:find('going on', 1, true))
+  end)
+
   it('allows as many rows as the share says', function()
     local path = recipe('share', [[
       require 'ridge.smaller'.smaller = function(_, opts) -- 0.7 / 100 is less than 7 / 1000

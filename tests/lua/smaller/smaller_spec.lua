@@ -230,3 +230,80 @@ describe('ridge.smaller', function()
       bits = false, widths = { 0.5 }, train = function() error 'out of patience' end }))
   end)
 end)
+
+describe('a search for a smaller net that was ended', function()
+  local folders = dofile 'tests/lua/store/folder.lua'
+  local folder = folders.new()
+  teardown(function() folders.remove(folder) end)
+
+  local looks, last
+  local plugged = { each = function()
+    looks = looks + 1
+    if looks == last then error 'the plug' end
+    return validate:each()
+  end }
+
+  local function search(more)
+    looks = 0
+    local opts = { validate = plugged, bits = { 'w8' }, only = { 'quant', 'prune' },
+      patterns = { 'block' }, sparsities = { 0.5 }, max_drop = 0.9, looks = 1,
+      folder = folder .. '/kept' }
+    for name, value in pairs(more or {}) do opts[name] = value or nil end
+    return ridge.smaller(net, opts)
+  end
+
+  -- What does not hang on a clock.
+  local function rows(found)
+    local list = {}
+    for i, p in ipairs(found.points) do
+      list[i] = { p.net, p.drop, p.mb, p.changed, p.kl, p.within, p.why or '' }
+    end
+    return list
+  end
+
+  local function kept_files()
+    local pipe = io.popen(("find '%s' -type f | wc -l"):format(folder))
+    local n = tonumber(pipe:read '*a')
+    pipe:close()
+    return n
+  end
+
+  it('goes on with what was measured and the best so far, to the same nets', function()
+    last = nil
+    local _, found = search { folder = false }
+    local whole, wanted = looks, rows(found)
+    for _, at in ipairs { whole - 1, whole + 1 } do -- behind the original; in the last net
+      last = at
+      local ok = pcall(search)
+      assert.is_false(ok, ('%d of %d looks: %d'):format(at, whole, looks))
+      assert.is_true(kept_files() > 0)
+      last = nil
+      local q, again = search()
+      assert.same(wanted, rows(again))
+      assert.equal(whole + 1 - (at - 4), looks) -- three for what is asked, and what was not known
+      assert.matches('went on in .*, where %d+ nets were measured', tostring(again))
+      -- the chosen one is the net that was measured, whether it is of this call or of before
+      assert.equal(again.chosen.mb, held.bytes(q).mb)
+      local pair = accuracy.pair(net, q, validate, 'x')
+      assert.same({ -pair.difference.share, pair.kl }, { again.chosen.drop, again.chosen.kl })
+      assert.equal(0, kept_files())
+    end
+  end)
+
+  it('makes the best anew where it has no file, and is another one with other options', function()
+    last = nil
+    local _, found = stopping_after(2, search)
+    assert.equal('interrupted', found.ended)
+    local n, told = #found.points, {}
+    os.execute(("find '%s' -name '*.safetensors' -delete"):format(folder))
+    local q, other = stopping_after(0, search, { progress = function(text)
+      told[#told + 1] = text
+    end })
+    assert.equal(('%d nets were measured before, in %s/kept: going on'):format(n, folder), told[1])
+    assert.equal(n, #other.points)
+    assert.matches('was made and measured once more: it has no file', tostring(other))
+    assert.equal(other.chosen.mb, held.bytes(q).mb)
+    _, other = stopping_after(0, search, { max_drop = 0.8 })
+    assert.matches('began anew: searches in .* are of another options', tostring(other))
+  end)
+end)
