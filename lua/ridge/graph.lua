@@ -411,13 +411,21 @@ M.pass, M.passes, M.aliases = passes.pass, passes.passes, passes.aliases
 --- A copy on which passes have run, in the order of their names: those of ridge.graph.passes(), or
 --- names that stand for several of them ('operator_fusion'). Where one fails, or leaves something
 --- that is no graph, the error says which; this graph stays as it is in any case.
+---
+--- With calibrate, 'aggressive' infers in 8 bits: the net that the graph was recorded of, which has
+--- to be one of one input in evaluation mode, is quantized with ranges that are observed on that
+--- data (ridge.quant.static), layer by layer where that is measured to be as fast with as many
+--- rows, and recorded again. What was taken and what was not, and why, is in graph.quantized.
 ---@param names string[]|string a list; or a level: 'standard' is all that keep every bit,
 ---  'aggressive' also those that may change rounding
+---@param opts table|nil {calibrate = loader, batches = 100, rows = the graph's, or false for all
+---  layers}
 ---@return table graph
 -- >> ridge.graph(function(x) return x:exp() * 1 end, ridge.ones(2)):optimize {
 -- >>   'arithmetic_identities' }
-function Graph:optimize(names)
+function Graph:optimize(names, opts)
   need(self, 'optimize')
+  if opts ~= nil then return require(late.above.graph_int8).of(self, names, opts) end
   return passes.run(self, names)
 end
 

@@ -153,6 +153,8 @@ function M.record(own, f, ...)
   captured:release()
   local made = own(slot[0])
   made._made = seen
+  -- what was recorded, as long as somebody else has it
+  seen.of = setmetatable({ f = f, first = (...) }, { __mode = 'v' })
   if #made:outputs() == 0 and #made:states() == 0 then
     blame.raise('graph: it computes nothing that is seen outside; return what you want computed',
       'EARG', 'graph')

@@ -129,6 +129,7 @@ end
 guard.docs = { 'ridge.repl.help', 'entry_of' }
 late.above.ablate = { 'ridge.compile.ablate', 'ablate' }
 late.above.save_model = { 'ridge.model_file', 'save' }
+late.above.graph_int8 = 'ridge.quant.graph'
 late.above.int8 = { { 'ridge.quant.static', 'static' }, { 'ridge.quant.dynamic', 'dynamic' } }
 late.above.analyze = { 'ridge.analyze', 'analyze' }
 
