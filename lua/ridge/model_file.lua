@@ -255,6 +255,9 @@ local function fill_fields(path, module, record, modules)
       or type(kind[name]) == 'function' then
       wrong(path, '%s has no field %s', kind.__name, blame.show(name))
     end
+    if name == 'training' and type(value) ~= 'boolean' then
+      wrong(path, 'training of %s is %s', kind.__name, blame.show(value))
+    end
     rawset(module, name, read_value(path, value, modules))
   end
   if kind.methods and not kind.methods[rawget(module, 'method')] then
@@ -273,6 +276,31 @@ local function fill_params(path, module, record, tensors)
     entry.frozen = p.frozen == true or nil
     if entry.trainable and module.training then tensor:requires_grad_() end
   end
+end
+
+-- A module in which it is itself, by children or fields, would be called and shown without an end.
+local function need_no_cycle(path, list)
+  local ON_THE_WAY, DONE, state = 1, 2, {}
+  local visit
+  local function each(value)
+    if type(value) ~= 'table' then return end
+    if value['$module'] then return visit(value['$module']) end
+    for _, inner in pairs(value) do each(inner) end
+  end
+  function visit(number)
+    local record = list[number]
+    if not record or state[number] == DONE then return end
+    if state[number] == ON_THE_WAY then
+      wrong(path, '%s is in itself', blame.show(record.class))
+    end
+    state[number] = ON_THE_WAY
+    each(record.fields)
+    for _, c in ipairs(type(record.children) == 'table' and record.children or {}) do
+      if type(c) == 'table' then visit(c.module) end
+    end
+    state[number] = DONE
+  end
+  for number in ipairs(list) do visit(number) end
 end
 
 local function restore_masks(path, module)
@@ -318,6 +346,7 @@ function M.load(path)
   local list = need(path, tree.modules, 'table', 'the list of modules')
   if #list == 0 then wrong(path, 'it has no module') end
   local modules = make_all(path, list)
+  need_no_cycle(path, list)
   local filled, err = pcall(in_no_grad, function()
     for i, module in ipairs(modules) do fill_fields(path, module, list[i], modules) end
     for i, module in ipairs(modules) do

@@ -256,8 +256,16 @@ describe('a damaged file of a quantized or pruned net', function()
         end
       end))
     end
-    assert.matches('a module cannot be a child of itself', said(nn.Sequential(nn.Linear(2, 2)),
-      function(list) list[1].children[1].module = 1 end))
+    local one = nn.Sequential(nn.Linear(2, 2))
+    assert.matches("'nn.Sequential' is in itself", said(one, function(list)
+      list[1].children[1].module = 1
+    end))
+    assert.matches("'nn.Sequential' is in itself", said(one, function(list)
+      first('nn.Linear', list).fields.other = { deep = { ['$module'] = 1 } }
+    end))
+    assert.matches("training of nn.Linear is 'no'", said(one, function(list)
+      first('nn.Linear', list).fields.training = 'no'
+    end))
   end)
 
   it('may be cut while its tensors wait to be read', function()
