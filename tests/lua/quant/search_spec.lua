@@ -254,3 +254,37 @@ describe('a search that was ended', function()
     assert.equal(0, files())
   end)
 end)
+
+describe('the journal of a search', function()
+  local folders = dofile 'tests/lua/store/folder.lua'
+  local journal_of = require 'ridge.quant.journal'
+  local folder = folders.new()
+  teardown(function() folders.remove(folder) end)
+
+  local function open() return journal_of.open(folder, { what = 'x' }) end
+
+  it('is what was known, line by line, up to one that is damaged', function()
+    local j = open()
+    j:put('a', { n = 1, kl = math.huge, other = -math.huge, none = 0 / 0, yes = true })
+    j:put('b', 2)
+    j:close(false)
+    local text = folders.get(j.path)
+    folders.put(j.path, text:sub(1, -5)) -- the process died in this line
+    j = open()
+    assert.equal(1, j.before)
+    local a = j.known.a
+    assert.same({ 1, math.huge, -math.huge, true }, { a.n, a.kl, a.other, a.yes })
+    assert.is_true(a.none ~= a.none)
+    j:put('c', 3)
+    j:close(false)
+    j = open()
+    assert.same({ 2, nil, 3 }, { j.before, j.known.b, j.known.c })
+    j:put('d', 4)
+    j:close(false)
+    folders.put(j.path, (folders.get(j.path):gsub('"c"', '"c')))
+    j = open()
+    assert.same({ 1, nil, nil }, { j.before, j.known.c, j.known.d })
+    j:close(true)
+    assert.is_nil(io.open(j.path))
+  end)
+end)
