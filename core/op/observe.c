@@ -80,15 +80,28 @@ static int64_t key_of(const rg_call *call, rg_tensor *const *out, int64_t *key)
   return n;
 }
 
+static uint64_t mixed(uint64_t hash, int64_t word)
+{
+  hash = (hash ^ (uint64_t)word) * 0xff51afd7ed558ccdu;
+  return hash ^ hash >> 32;
+}
+
+/* Every other word goes its own way: one product waits for the one before, and this is half of what
+** the shapes of an event cost. */
 static uint64_t hash_of(const int64_t *key, int64_t n)
 {
-  uint64_t hash = 0x9e3779b97f4a7c15u;
+  uint64_t even = 0x9e3779b97f4a7c15u;
+  uint64_t odd = 0xc2b2ae3d27d4eb4fu;
+  int64_t i = 0;
 
-  for (int64_t i = 0; i < n; i++) {
-    hash = (hash ^ (uint64_t)key[i]) * 0xff51afd7ed558ccdu;
-    hash ^= hash >> 32;
+  for (; i + 1 < n; i += 2) {
+    even = mixed(even, key[i]);
+    odd = mixed(odd, key[i + 1]);
   }
-  return hash;
+  if (i < n) {
+    even = mixed(even, key[i]);
+  }
+  return mixed(even, (int64_t)(odd * 0x9fb21c651e98df25u));
 }
 
 /* Keys are some words long: shorter than it takes to find out how best to compare them. */
@@ -135,32 +148,49 @@ static int32_t find_or_add(const int64_t *key, int64_t n, uint64_t hash)
   return n_shapes - 1;
 }
 
-/* Combinations that this thread has seen, by the last bits of their hash: one cache line instead of
-** three that lie apart, and a lock.  Two that differ have one hash of 64 bits never, in all
-** likelihood: a text in a table would be wrong then. */
+/*
+** Combinations that this thread has seen, in the order in which they came first.  Programs repeat
+** themselves: behind one comes mostly the one that stands behind it, in the same cache line or the
+** next, while all that is computed between two events has taken the caches.  Any other is found by
+** the last bits of its hash.  Two that differ have one hash of 64 bits never, in all likelihood: a
+** text in a table would be wrong then.
+*/
 enum { SEEN = 256 };
 static _Thread_local struct {
   uint64_t hash;
   int64_t id_and_one; /* 0: nothing is here */
 } seen[SEEN];
+static _Thread_local uint8_t seen_at[SEEN]; /* by hash: where it may stand */
+static _Thread_local uint8_t expected;      /* where what comes next may stand */
+static _Thread_local uint8_t first_free;    /* or the one that came first */
+
+static bool is_seen(uint8_t at, uint64_t hash)
+{
+  return seen[at].hash == hash && seen[at].id_and_one > 0;
+}
 
 int32_t rg_shapes_of(const rg_call *call, rg_tensor *const *out)
 {
   int64_t key[KEY_WORDS];
   int64_t n = key_of(call, out, key);
   uint64_t hash = hash_of(key, n);
-  size_t at = hash % SEEN;
-  int32_t id;
+  uint8_t at = expected;
 
-  if (seen[at].hash == hash && seen[at].id_and_one > 0) {
-    return (int32_t)(seen[at].id_and_one - 1);
+  if (!is_seen(at, hash)) {
+    at = seen_at[hash % SEEN];
   }
-  rg_spin_enter(&lock);
-  id = find_or_add(key, n, hash);
-  rg_spin_leave(&lock);
-  seen[at].hash = hash;
-  seen[at].id_and_one = (int64_t)id + 1; /* of one for which there was no room, again nothing */
-  return id;
+  if (!is_seen(at, hash)) {
+    int32_t id;
+
+    rg_spin_enter(&lock);
+    id = find_or_add(key, n, hash);
+    rg_spin_leave(&lock);
+    at = seen_at[hash % SEEN] = first_free++;
+    seen[at].hash = hash;
+    seen[at].id_and_one = (int64_t)id + 1; /* of one for which there was no room, again nothing */
+  }
+  expected = (uint8_t)(at + 1);
+  return (int32_t)(seen[at].id_and_one - 1);
 }
 
 /* Caller holds the lock. */

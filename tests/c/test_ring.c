@@ -491,6 +491,28 @@ static void test_shapes(void)
   rg_tensor_release(y);
 }
 
+static void test_orders(void)
+{
+  enum { N = 300 }; /* more than a thread remembers: in order, the other way, each one twice */
+  int32_t reader = opened(OP, 0, 4);
+  rg_tensor *y = NULL;
+  int n_right = 0;
+  for (int i = 0; i < 4 * N; i++) {
+    const int n = 1 + (i / N == 1 ? N - 1 - i % N : i / N == 3 ? i % N / 2 : i % N);
+    rg_tensor *x = made(n);
+    rg_happening e = { 0 };
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "f32[%d] -> f32[%d]", n, n);
+    n_right += rg_exp(x, &y) == RG_OK && read_all(reader, &e) > 0 &&
+               strcmp(rg_shapes_text(e.shapes), text) == 0;
+    rg_tensor_release(x);
+    rg_tensor_release(y);
+  }
+  is_int(n_right, 4 * N, "each call has its own shapes");
+  rg_reader_close(reader);
+}
+
 /* As many tensors as a text names, of as many axes as there may be. */
 static void test_long_shapes(void)
 {
@@ -571,6 +593,7 @@ int main(void)
   test_first_step();
   test_memory();
   test_shapes();
+  test_orders();
   test_long_shapes();
   test_paths();
   return done();
