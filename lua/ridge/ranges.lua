@@ -176,7 +176,9 @@ local function known_of(module, above)
   if not found or found.above ~= above.found.prefix then return nil end
   local children = above.module.children
   local child = children and children[found.at]
-  return child and child.module == module and child.name == found.name and found or nil
+  if not child or child.name ~= found.name then return nil end
+  local net = child.net -- whose child asks it for its module (nn/sequential.lua): so is it here
+  return (net and net[child.at] or child.module) == module and found or nil
 end
 
 --- Is the module being called in no other one?
@@ -209,9 +211,10 @@ local function end_left(to)
   depth = to
 end
 
-local function finish(at, entry, ...)
-  if depth > at + 1 then end_left(at + 1) end
-  depth, entry.module = at, nil -- it holds no module behind its call
+local function finish(entry, ...)
+  local at = entry.at
+  if depth > at then end_left(at) end
+  depth, entry.module = at - 1, nil -- it holds no module behind its call
   range_leave(entry.range)
   return ...
 end
@@ -237,26 +240,25 @@ local function settle(at, module)
   return depth
 end
 
--- A module's range is about to begin: how many calls it is in, and its entry.
+-- A module's range is about to begin: its entry.
 local function begin(module)
-  local at = depth
-  local found = known_of(module, stack[at])
+  local found = known_of(module, stack[depth])
   if not found then
-    at = settle(at, module)
+    local at = settle(depth, module)
     found = known_of(module, stack[at]) or find(module, stack[at])
   end
-  local entry = stack[at + 1]
+  local at = depth + 1
+  local entry = stack[at]
   if not entry then -- of one depth one after the other
-    entry = { range = Range() }
+    entry = { range = Range(), at = at }
     entry.range.module = 1
-    stack[at + 1] = entry
+    stack[at] = entry
   end
-  entry.module = module
+  depth, entry.module = at, module
   if entry.found ~= found then
     entry.found, entry.range.name = found, found.text
   end
-  depth = at + 1
-  return at, entry
+  return entry
 end
 
 --- Call a module inside a range. Only the outermost has a border that errors are caught at: one
@@ -267,11 +269,11 @@ end
 ---@param ... any the module's arguments
 ---@return any ...
 function M.call(f, ended, module, ...)
-  local at, entry = begin(module)
+  local entry = begin(module)
   if M.heard then M.heard(entry.found.path, module, ...) end
   range_enter(entry.range)
-  if at > 0 then return finish(at, entry, f(module, ...)) end
-  return ended(finish(at, entry, xpcall(f, guard.handler, module, ...)))
+  if entry.at > 1 then return finish(entry, f(module, ...)) end
+  return ended(finish(entry, xpcall(f, guard.handler, module, ...)))
 end
 
 --- The same with one argument, as most calls have it: what begins within it is compiled, too.
@@ -281,11 +283,11 @@ end
 ---@param x any
 ---@return any ...
 function M.call_one(f, ended, module, x)
-  local at, entry = begin(module)
+  local entry = begin(module)
   if M.heard then M.heard(entry.found.path, module, x) end
   range_enter(entry.range)
-  if at > 0 then return finish(at, entry, f(module, x)) end
-  return ended(finish(at, entry, xpcall(f, guard.handler, module, x)))
+  if entry.at > 1 then return finish(entry, f(module, x)) end
+  return ended(finish(entry, xpcall(f, guard.handler, module, x)))
 end
 
 --- A state: a range with a name (ridge.state); the entry's `name`.  With `module` it is the path of

@@ -69,6 +69,17 @@ describe('a path', function()
     assert.is_false(ranges.is_outermost())
   end)
 
+  it('changes with parts that change places', function()
+    local net, own = nn.Sequential(nn.ReLU(), Failing()), Catching()
+    assert.same({ ['1'] = 1, ['2.inner'] = 1, ['2'] = 1 }, paths(function() net(x) end))
+    net[1], net[2] = net[2], net[1]
+    assert.same({ ['2'] = 1, ['1.inner'] = 1, ['1'] = 1 }, paths(function() net(x) end))
+    assert.same({ ['bad.inner'] = 2, bad = 2, good = 1 }, paths(function() own(x) end))
+    local a, b = own.children[1], own.children[2]
+    a.module, b.module = b.module, a.module
+    assert.same({ ['good.inner'] = 2, good = 2, bad = 1 }, paths(function() own(x) end))
+  end)
+
   it('goes to where a part stands now, and by the shortest way', function()
     local Lending = nn.class 'Lending'
     function Lending:init()
