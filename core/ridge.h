@@ -25,6 +25,7 @@
 #include "ridge/budget.h"
 #include "ridge/device.h"
 #include "ridge/ring.h"
+#include "ridge/activity.h"
 #include "ridge/tensor.h"
 #include "ridge/element.h"
 #include "ridge/op.h"

@@ -97,6 +97,11 @@ $(PTX)/libridge_gpu.so: $(KERNELS:gpu/%.cu=$(PTX)/%.o)
 check-gpu: all $(if $(NVCC),$(PTX)/libridge_gpu.so)  ## spills of kernels, loading them
 	@luajit scripts/gpu/kernels.lua $(if $(NVCC),$(PTX) $(BUILD))
 	$(if $(NVCC),@RIDGE_TEST_PLUGIN=$(PTX)/libridge_gpu.so scripts/run_tests tests/lua/plugin_spec.lua)
+# the stand-in for CUPTI, a library of its own as that is: opened by its name, it finds the simulator
+$(BUILD)/libfakecupti.so: tests/sim/fakecupti.cpp $(SIM_DEP)
+	@mkdir -p $(@D)
+	$(call show,ld $@)$(CXX) -std=c++17 -O1 -g1 -Wall -Wextra -fPIC -shared -I$(CUDA)/include \
+	  -o $@ $< -ldl -lpthread
 # products by cublasLt, and what is kept of them, with all of the plugin
 $(BUILD)/tests/test_blas $(BUILD)/tests/test_kept: $(BUILD)/tests/%: $(BUILD)/obj/sim/%.o \
   $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ)
@@ -124,7 +129,7 @@ $(BUILD)/tests/test_divide: tests/gpu/test_divide.cpp gpu/divide.cuh
 SIM_TRIED := tsan/20 asan/3 rev rand:3/6 ahead:rev/5 test
 .PHONY: test-gpusim test-gpusim-builds gpu-archs
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
-  $(BUILD)/tests/test_$w) $(addprefix $(BUILD)/tests/test_,blas kept dnn fused divide)
+  $(BUILD)/tests/test_$w) $(BUILD)/libfakecupti.so $(addprefix $(BUILD)/tests/test_,blas kept dnn fused divide)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh $(SIM_TRIED)
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too

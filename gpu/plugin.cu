@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "gpu/cupti/activity.cuh"
 #include "gpu/fused/kernel_cache.h"
 #include "gpu/dnn/dnn.h"
 #include "gpu/kernels.cuh"
@@ -438,6 +439,7 @@ static const rg_driver driver = {
   rg_gpu_graph_end,
   rg_gpu_graph_run,
   rg_gpu_graph_free,
+  &rg_cupti_tracer,
 };
 static rg_kernel *kernels[RG_OP_COUNT];
 static bool varies[RG_OP_COUNT];

@@ -9,6 +9,7 @@
 
 #include "base/shared.h"
 #include "ridge/device.h"
+#include "ridge/activity.h"
 #include "ridge/ring.h"
 
 /* The compiler sees that a failure returns its code, and so which outputs are written where. */
@@ -57,6 +58,23 @@ int64_t rg_tally_read(const rg_tally *tally);
 bool rg_alloc_injected(void);
 
 /* -- Devices ------------------------------------------------------------------- */
+
+/* Who tells what devices of a driver did (ridge/activity.h).  begin and end, at and release are
+** called under one lock. */
+typedef struct rg_tracer {
+  rg_status (*begin)(int64_t capacity);
+  rg_status (*end)(rg_activity_facts *out);
+  void (*at)(int64_t i, rg_activity *out);
+  void (*release)(void);
+  /* What this thread asks for belongs to an event from now on, until leave.  Between begin and end
+  ** only, by the thread that began. */
+  void (*enter)(int64_t serial);
+  void (*leave)(void);
+} rg_tracer;
+
+/* This thread asks a device for an event (the serial of the ring), or with -1 has done so: the
+** event before, which may have failed, has ended.  Under RG_RING_TRACED only. */
+void rg_activity_asked(int32_t device, int64_t serial);
 
 /*
 ** What a device beside the CPU brings, apart from kernels.  What is asked of it goes to the stream
@@ -107,6 +125,8 @@ typedef struct rg_driver {
   rg_status (*graph_end)(int32_t device, void **graph);
   rg_status (*graph_run)(int32_t device, void *graph);
   void (*graph_free)(int32_t device, void *graph);
+
+  const rg_tracer *tracer; /* NULL: what its devices do is not reported */
 } rg_driver;
 
 void rg_driver_register(int32_t device, const rg_driver *driver);
@@ -168,13 +188,14 @@ int32_t rg_event_device(const rg_event *event);
 /* -- The ring of events ------------------------------------------------------------ */
 
 /* A bit for each kind of event that a reader of this thread's hears (ridge/ring.h), one for
-** rg_call_names, and one for recorders at the dispatcher (op/op.h).  Who runs a call asks this
-** first; 0: nobody looks on. */
+** rg_call_names, one for recorders at the dispatcher (op/op.h), one for rg_activity_begin.  Who
+** runs a call asks this first; 0: nobody looks on. */
 extern _Thread_local uint32_t rg_ring_on;
 enum {
   RG_RING_NAMED = 1 << 16,
   RG_RING_TOLD = 1 << 17,
   RG_RING_GRAPH = 1 << 18,
+  RG_RING_TRACED = 1 << 19,
   RG_RING_ALL_KINDS = (1 << 16) - 1,
   /* what a view asks for, whose own work is less than an event's: the others' kinds are not its */
   RG_RING_VIEWS = RG_RING_NAMED | RG_RING_TOLD | RG_RING_GRAPH | 1 << RG_EVENT_VIEW

@@ -280,6 +280,9 @@ int64_t rg_observe_begin(const rg_call *call, int32_t kind)
     }
     begun = begun >= 0 ? begun : (int64_t)ONLY_NAMED << 16;
   }
+  if ((rg_ring_on & RG_RING_TRACED) != 0) {
+    rg_activity_asked(call->device, begun);
+  }
   return begun;
 }
 
@@ -290,6 +293,9 @@ void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, c
 
   rg_ring_last = begun;
   name_ends();
+  if ((rg_ring_on & RG_RING_TRACED) != 0) {
+    rg_activity_asked(RG_CPU, -1);
+  }
   if (event == NULL) {
     return;
   }

@@ -106,9 +106,15 @@ rg_status rg_tensor_transfer(rg_tensor *to, const rg_tensor *from)
   if (rg_ring_on != 0) {
     begun = rg_ring_begin(RG_EVENT_COPY, device, "copy");
   }
+  if ((rg_ring_on & RG_RING_TRACED) != 0) {
+    rg_activity_asked(device, begun);
+  }
   /* memory that is not pinned has been read when a copy to a device returns */
   status = rg_device_copy(to->_device, to->_data, from->_device, from->_data, rg_tensor_bytes(from),
                           pinned || to->_device != RG_CPU);
+  if ((rg_ring_on & RG_RING_TRACED) != 0) {
+    rg_activity_asked(RG_CPU, -1);
+  }
   if (begun >= 0) {
     rg_noted *event = rg_ring_end(begun);
 

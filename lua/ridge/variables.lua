@@ -17,6 +17,7 @@ local READ = {
   { 'RIDGE_MPI', 'path of the library for MPI' },
   { 'RIDGE_CUDNN', 'path of cuDNN' },
   { 'RIDGE_NVRTC', 'path of NVRTC' },
+  { 'RIDGE_CUPTI', 'path of CUPTI' },
   { 'RIDGE_DB', 'the database of results' },
   { 'RIDGE_LOCKS', 'folder of the locks of those who measure' },
   { 'RIDGE_PATH', 'folders in which recipes are found' },

@@ -29,16 +29,16 @@ local LUA_ROWS = {
   { "bench", "report", "repl", "scaling", "train" }, { "advise", "kernel", "launch", "quant" },
   { "prune" }, { "smaller" }, { "docs" }, { "cli", "model_file" }, { "recipes" },
 }
-local FAMILY = { budget = "base", device = "base", ring = "base", attention = "op", image = "op",
-  loss = "op", norm = "op", collective = "op", step = "op", choice = "op", element = "op",
-  group = "dist", schema = "op", ir = "graph", compound = "layer", factor = "layer", onnx = "io",
-  safetensors = "io" }
+local FAMILY = { activity = "base", budget = "base", device = "base", ring = "base",
+  attention = "op", image = "op", loss = "op", norm = "op", collective = "op", step = "op",
+  choice = "op", element = "op", group = "dist", schema = "op", ir = "graph", compound = "layer",
+  factor = "layer", onnx = "io", safetensors = "io" }
 local OWNERS = { -- headers by the beginning of their name, and who may include them
   { "dnnl", "^core/cpu/dnnl%.c$" },
   { "oneapi/", "^core/cpu/dnnl%.c$" },
   { "cblas", "^core/cpu/" },
   { "lapacke", "^core/cpu/" },
-  { "cuda", "^gpu/" },
+  { "cuda", "^gpu/" }, { "cupti", "^gpu/" },
   { "mpi.h", "^core/dist/mpi%.c$" },
   { "lua", "^lua/[^/]*$" },
   { "lauxlib", "^lua/[^/]*$" },

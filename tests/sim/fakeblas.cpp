@@ -581,14 +581,20 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
            r.p.b.type,
            static_cast<int>((r.p.d.a_scale ? r.p.d.a_mode ? r.p.m : 1 : 0) +
                             (r.p.d.b_scale ? r.p.d.b_mode ? r.p.n : 1 : 0)) };
-  cudaError_t e = enqueue(stream, [r] {
+  std::function<void()> run = [r] {
     counts[RGSIM_BLAS_RUNS]++;
     if (!is_there(r)) {
       fault(cudaErrorIllegalAddress, "a product of memory that is gone");
       return;
     }
     compute(r);
-  });
+  };
+  if (!s->capture && is_watched()) { // a product is one kernel, of no name that a program could know
+    run = watched({ RGSIM_ASKED_KERNEL, "simulated_cublasLt_product", dim3(1), dim3(128), 0, 0,
+                    cudaMemcpyDefault, s->device, s },
+                  run);
+  }
+  cudaError_t e = enqueue(stream, run);
   return e ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 

@@ -146,9 +146,14 @@ cudaError_t rgsim_submit(cudaStream_t stream, const rgsim_job *what)
   count(s->capture ? RGSIM_CAPTURED : RGSIM_LAUNCHES);
   count_launch(job->kernel, job->grid, job->block, job->smem);
   Work w;
-  auto run = [job] {
+  std::function<void()> run = [job] {
     is_to_fault(job->kernel) ? lose(cudaErrorIllegalAddress) : rgsim_run(job.get());
   };
+  if (!s->capture && is_watched()) {
+    run = watched({ RGSIM_ASKED_KERNEL, kernel_symbol(job->kernel), job->grid, job->block,
+                    job->smem, 0, cudaMemcpyDefault, s->device, s },
+                  run);
+  }
   if (cudaError_t e = enqueue(stream, run, &w)) return e;
   if (!s->capture && launches_block()) wait(w);
   return error(broken());

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+struct rgsim_asked;
+
 namespace fake
 {
 
@@ -42,6 +44,12 @@ bool is_to_fault(const void *kernel);
 
 // Its C++ name, or "" (fakecuda_names.cpp).
 std::string kernel_name(const void *kernel);
+std::string kernel_symbol(const void *kernel); // the same, mangled
+bool is_watched(void);
+
+// Something that a device is asked for: what a watcher is told of it (fakecuda_watch.cpp). With
+// this around it a piece of work says when it began and ended; not in a capture.
+std::function<void()> watched(const rgsim_asked &what, std::function<void()> run);
 
 // Remembers how a kernel was launched (fakecuda_launches.cpp).
 void count_launch(const void *kernel, dim3 grid, dim3 block, size_t smem);
@@ -146,6 +154,24 @@ enum rgsim_count {
   RGSIM_COUNTS
 };
 
+enum rgsim_asked_kind { RGSIM_ASKED_KERNEL, RGSIM_ASKED_COPY, RGSIM_ASKED_FILL };
+struct rgsim_asked {
+  rgsim_asked_kind kind;
+  std::string name; // of a kernel, mangled
+  dim3 grid, block;
+  size_t smem, bytes;
+  cudaMemcpyKind direction;
+  int device;
+  const void *stream;
+};
+
+// Who looks on at what devices do, as CUPTI does: tests/sim/fakecupti.cpp.
+struct rgsim_watcher {
+  uint64_t (*asked)(const rgsim_asked *what); // by the thread that asks; gives a number
+  void (*began)(uint64_t number);
+  void (*ended)(uint64_t number);
+};
+
 // The stand-in's own questions, for tests.
 #define RGSIM_API __attribute__((visibility("default")))
 extern "C" {
@@ -154,8 +180,9 @@ RGSIM_API size_t rgsim_counted(int what);
 // The launches since it was asked last, at most 256, a line each: blocks, threads, bytes of dynamic
 // shared memory, name, between tabs; returns how long the text is, of which `room` - 1 are written.
 RGSIM_API size_t rgsim_launched(char *text, size_t room);
-RGSIM_API size_t rgsim_live_allocations(void); // device and pinned memory
-RGSIM_API size_t rgsim_live_handles(void);     // streams, events, graphs
+RGSIM_API size_t rgsim_live_allocations(void);            // device and pinned memory
+RGSIM_API size_t rgsim_live_handles(void);                // streams, events, graphs
+RGSIM_API void rgsim_watch(const rgsim_watcher *watcher); // null: nobody
 }
 
 #endif

@@ -179,17 +179,16 @@ static cudaError_t copy_async(void *to, const void *from, size_t n, cudaMemcpyKi
   CUstream_st *s = stream_of(stream);
   if (!s) return cudaErrorInvalidResourceHandle;
   Work w;
-  cudaError_t e;
+  std::function<void()> run = [=] { copy(to, from, n, kind); };
   if (!s->capture && !blocking && kind_of(from, n) == PAGEABLE) {
     const char *bytes = static_cast<const char *>(from);
     auto staged = std::make_shared<std::vector<char>>(bytes, bytes + n);
-    e = enqueue(
-        stream, [=] { copy(to, staged->data(), n, kind); }, &w);
-  } else {
-    e = enqueue(
-        stream, [=] { copy(to, from, n, kind); }, &w);
+    run = [=] { copy(to, staged->data(), n, kind); };
   }
-  if (e) return e;
+  if (!s->capture && is_watched()) {
+    run = watched({ RGSIM_ASKED_COPY, "", {}, {}, 0, n, kind, s->device, s }, run);
+  }
+  if (cudaError_t e = enqueue(stream, run, &w)) return e;
   if (!s->capture) count_copy(kind_of(to, n), kind_of(from, n), n);
   if (!s->capture && (blocking || kind_of(to, n) == PAGEABLE)) host_waits({ w });
   return error(broken());
@@ -256,13 +255,19 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t n, cudaStream_t stream)
   if (kind_of(to, n) != DEVICE) {
     return misuse(cudaErrorInvalidValue, "a memset of %zu bytes is not inside device memory", n);
   }
-  return enqueue(stream, [=] {
+  CUstream_st *s = stream_of(stream);
+  if (!s) return cudaErrorInvalidResourceHandle;
+  std::function<void()> run = [=] {
     if (kind_of(to, n) != DEVICE) {
       fault(cudaErrorIllegalAddress, "a memset of %zu bytes in memory that is gone", n);
       return;
     }
     memset(to, value, n);
-  });
+  };
+  if (!s->capture && is_watched()) {
+    run = watched({ RGSIM_ASKED_FILL, "", {}, {}, 0, n, cudaMemcpyDefault, s->device, s }, run);
+  }
+  return enqueue(stream, run);
 }
 
 size_t rgsim_live_allocations(void)

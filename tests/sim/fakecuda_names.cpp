@@ -55,7 +55,7 @@ static std::map<uintptr_t, std::string> functions_of(const char *path)
   return found;
 }
 
-std::string kernel_name(const void *kernel)
+std::string kernel_symbol(const void *kernel)
 {
   static auto &functions = *new std::map<uintptr_t, std::string>;
   Dl_info info;
@@ -63,7 +63,12 @@ std::string kernel_name(const void *kernel)
   if (functions.empty()) functions = functions_of(info.dli_fname);
   uintptr_t at = reinterpret_cast<uintptr_t>(kernel) - reinterpret_cast<uintptr_t>(info.dli_fbase);
   auto found = functions.find(at);
-  return found == functions.end() ? "" : demangled(found->second.c_str());
+  return found == functions.end() ? "" : found->second;
+}
+
+std::string kernel_name(const void *kernel)
+{
+  return demangled(kernel_symbol(kernel).c_str());
 }
 
 } // namespace fake

@@ -30,7 +30,7 @@ Exit status: the recipe's; 1 when a file could not be written.]],
   { 'sort', 'time', 'order of the rows, the largest first',
     choices = { 'time', 'total', 'calls', 'flops', 'bytes', 'rate', 'traffic', 'name' } },
   { 'rows', 20, 'rows of each table', integer = true, min = 1 },
-  { 'by', 'operation', 'the first table', choices = { 'operation', 'call', 'lua' } },
+  { 'by', 'operation', 'the first table', choices = { 'operation', 'call', 'lua', 'kernel' } },
   { 'threshold', 0.2, 'share of the time from which something is a bottleneck', min = 0, max = 1 },
   { 'top', 3, 'bottlenecks that are told', integer = true, min = 1 },
   { 'roof', 'stored', 'ceilings of this machine: stored ones, or measured now',
@@ -38,6 +38,7 @@ Exit status: the recipe's; 1 when a file could not be written.]],
   { 'bytes', 48 * 2 ^ 20, 'room for events', integer = true, min = 2 ^ 10, max = 2 ^ 26 },
   { 'counters', false, 'count cycles, instructions, misses, where the machine lets that be done' },
   { 'classes', false, 'the same for each class of operation, which costs time' },
+  { 'kernels', false, 'each kernel of a GPU with its own times, by CUPTI; --counters does so too' },
   { 'memory', false, 'note each block of memory that is taken, given back' },
   { 'trace', '', 'JSON file for Perfetto or chrome://tracing', writes = 'file' },
   { 'flame', '', 'SVG file with a flame graph', writes = 'file' },
@@ -61,7 +62,7 @@ local function run(found, own, opt)
     return require('ridge.profile').profile(recipe, { sort = opt.sort, rows = opt.rows,
       threshold = opt.threshold, top = opt.top, roof = opt.roof, bytes = opt.bytes,
       memory = opt.memory, counters = opt.counters,
-      operation_counters = opt.classes })
+      operation_counters = opt.classes, kernels = opt.kernels or nil })
   end)
 end
 

@@ -1,6 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- Counters of the processor, of the kernel and of GPUs for a profile; of those that are not there,
---- why.
+--- Counters of the processor and of the kernel for a profile; of those that are not there, why.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -28,13 +27,6 @@ end
 ---@param on boolean
 function Counters:count(on)
   C.rg_counters_count(self.all, on and 1 or 0)
-end
-
--- Nothing of CUPTI is read; where there is no GPU, that is the reason to tell first.
-local function of_gpus()
-  local ok, why = require('ridge.device').available()
-  if not ok then return why end
-  return "ridge does not read CUPTI; ridge.profile_names(true) names calls for NVIDIA's profilers"
 end
 
 -- Rows by operation: op, calls, and what they counted by name; nil where nobody asked for them.
@@ -75,7 +67,6 @@ function Counters:finish()
   if counts.instructions and (counts.cycles or 0) > 0 then
     counts.ipc = counts.instructions / counts.cycles
   end
-  unavailable.cupti = of_gpus()
   return counts, unavailable
 end
 

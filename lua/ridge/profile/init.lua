@@ -4,6 +4,7 @@
 
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local kernels = require 'ridge.profile.kernels'
 local options = require 'ridge.options'
 local ranges = require 'ridge.ranges'
 local recording = require 'ridge.profile.recording'
@@ -140,6 +141,8 @@ local OPTIONS = {
   lines = { 'boolean', default = true, doc = 'sample lines of Lua' },
   counters = { 'boolean', default = false,
     doc = 'count cycles, instructions, misses, where the machine lets them be counted' },
+  kernels = { 'boolean',
+    doc = 'each kernel of a GPU with its own times, by CUPTI; as counters when left out' },
   operation_counters = { 'boolean', default = false,
     doc = 'and for each operation: a call then takes some microseconds more' },
 }
@@ -202,10 +205,12 @@ local function fill(p, found, taken)
   p.lines, p.states, p.samples = samples.shares(taken)
   p.counters = found.counts
   for name, reason in pairs(found.uncounted or {}) do p.unavailable[name] = reason end
+  p.unavailable.cupti = found.untraced
   p.notes[#p.notes + 1] = samples.note(taken)
   p.full, p.dropped, p.graphs = found.facts.dropped > 0, found.facts.dropped, found.facts.graphs
   p.recording = nil
   sums.fill(p, found.copy, found.windows, taken)
+  if found.traced then kernels.fill(p, found.traced) end
   if p.counters and p.counters.operations then
     p.counters.classes = require('ridge.profile.counters').classes(p)
   end
@@ -232,11 +237,18 @@ end
 -- optimizer_step. With `active` steps are measured by a schedule: `wait` of them run unheard,
 -- `warmup` are heard and left out, `active` count, and so on `repeats` times.
 --
+-- With `kernels` each kernel, copy and fill of a GPU is told too, as CUPTI saw it on the device:
+-- its own time, and of a kernel registers, shared memory, blocks and theoretical occupancy (the
+-- warps of it that a multiprocessor can hold at once, over the most that it can hold), with the
+-- operation and the module that asked for it. Counters of the GPU itself (its caches, its
+-- instructions) are not read. Calls take longer meanwhile, and may do so until the process ends.
+--
 -- Of an error what was measured until then is kept: ridge.last_profile().
 ---@param f function
 ---@param ... any its arguments; or a table with names alone: sort = 'time', rows =, threshold =
 ---  0.2, top = 3, roof = 'stored', wait = 0, warmup = 0, active =, repeats = 1, num_steps =,
----  memory = false, bytes = 48 MB, lines = true, counters = false, operation_counters = false
+---  memory = false, bytes = 48 MB, lines = true, counters = false, operation_counters = false,
+---  kernels = counters
 ---@return table profile ns (all of it), operations { op, path, device, calls, ns, self_ns, share,
 ---  flops, bytes, gflops, gbps, device_ns }, op_ns, device_ns (nil where only the CPU worked),
 ---  calls (the same by shapes, module, plan and step too), steps (those of plans, in their order),
@@ -248,6 +260,8 @@ end
 ---  { name: function and line, state, ns, share, samples }), counters { cycles, instructions,
 ---  cache_misses, branch_misses, page_faults, context_switches, migrations, ipc, shares;
 ---  operations and classes, with operation_counters: rows with the same by operation, by class },
+---  kernels { kind (kernel, copy, fill), name, op, path, module, device, calls, ns, min_ns, max_ns,
+---  share, registers, static_bytes, dynamic_bytes, grid, block, occupancy, bytes, gbps, untimed },
 ---  unavailable (by name, why: counters, 'cupti', 'lua'), notes, failed; tostring shows it as text.
 ---  p:bottlenecks(), p:table(), p:trace(path), p:flame(path), p:folded(), p:speedscope(path),
 ---  p:plot(), p:roofline()

@@ -7,6 +7,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local counters = require 'ridge.profile.counters'
+local kernels = require 'ridge.profile.kernels'
 local plain = require 'ridge.plain'
 local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
@@ -123,6 +124,9 @@ end
 function Recording:begin()
   local by_operation = self.opt.operation_counters
   if self.opt.counters or by_operation then self.counters = counters.new(by_operation) end
+  local wanted = self.opt.kernels
+  if wanted == nil then wanted = self.counters ~= nil end
+  if wanted then self.kernels, self.untraced = kernels.new(self.opt.bytes) end
   enter_phase(self)
 end
 
@@ -225,7 +229,8 @@ local function say_steps(self)
 end
 
 --- What was heard, when its state is still on.
----@return table found copy, windows, facts, ns, all_ns, notes, counts and why some are not there
+---@return table found copy, windows, facts, ns, all_ns, notes, counts and why some are not there,
+---  traced (kernels) or untraced, why they are not
 function Recording:finish()
   local counts, uncounted
   if self.counters then
@@ -234,8 +239,14 @@ function Recording:finish()
   end
   local began = self.windows[1] and self.windows[1].from
   close_sections(self)
-  call.check(C.rg_device_wait(C.RG_EVERY_DEVICE))
+  local waited, err = pcall(call.check, C.rg_device_wait(C.RG_EVERY_DEVICE))
   close_window(self)
+  local traced
+  if self.kernels then
+    traced, self.untraced = self.kernels:finish()
+    self.kernels = nil
+  end
+  if not waited then error(err, 0) end
   local reader = self.hearing.reader
   if state.take(self.hearing) then M.HEARING.off(self.hearing) end
   local facts, copy = reader:facts(), reader:copy()
@@ -246,6 +257,7 @@ function Recording:finish()
   leave_out_lost(self, copy, facts)
   return { copy = copy, windows = self.windows, facts = facts, ns = total(self.windows),
     all_ns = all_ns, notes = self.notes, counts = counts, uncounted = uncounted,
+    traced = traced, untraced = self.untraced,
     began = began or facts.begin_ns }
 end
 

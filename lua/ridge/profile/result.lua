@@ -110,7 +110,7 @@ end
 
 local TABLE = {
   by = { 'string', default = 'operation',
-    choices = { 'operation', 'call', 'layer', 'section', 'lua' },
+    choices = { 'operation', 'call', 'layer', 'section', 'lua', 'kernel' },
     doc = 'what a row is' },
   sort = { 'string', doc = "order of the rows, the largest first; the profile's when left out",
     choices = { 'time', 'total', 'calls', 'flops', 'bytes', 'rate', 'traffic', 'name' } },
@@ -128,13 +128,13 @@ function Profile:table(given)
     opt.rows or self.options.rows)
 end
 
---- All of it as text: operations, layers, sections, steps of plans, lines of Lua.
+--- All of it as text: operations, layers, sections, steps of plans, kernels, lines of Lua.
 ---@return string
 -- >> ridge.profile(function() ridge.ones(9):exp() end):text()
 function Profile:text() return require('ridge.profile.text').text(self) end
 
---- Write it as a trace, for Perfetto or chrome://tracing: calls, modules and sections, memory, and
---- arrows from a call to its gradient.
+--- Write it as a trace, for Perfetto or chrome://tracing: calls, modules and sections, memory,
+--- kernels of GPUs (with the option `kernels`), arrows from a call to its gradient and its kernels.
 ---@param path string
 -- >> ridge.profile(function() ridge.ones(9):exp() end):trace '/tmp/x.json'
 function Profile:trace(path)
@@ -199,7 +199,7 @@ require('ridge.types').register('Profile', function(value)
   return getmetatable(value) == Profile
 end, {
   methods = { bottlenecks = 'bottlenecks(opt): what takes most, why, and what to try',
-              table = 'table(opt): by operation, call, layer, section or lua',
+              table = 'table(opt): by operation, call, layer, section, lua or kernel',
               text = 'text(): all of it',
               trace = 'trace(path): for Perfetto and chrome://tracing',
               flame = 'flame(path): a flame graph, SVG', folded = 'folded(path): folded stacks',

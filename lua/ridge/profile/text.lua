@@ -2,6 +2,7 @@
 --- A profile as text: operations, steps of plans, lines of Lua.
 
 local columns = require 'ridge.show.columns'
+local kernels = require 'ridge.profile.kernels'
 local plain = require 'ridge.plain'
 local tries = require 'ridge.profile.tries'
 local unit = require 'ridge.show.unit'
@@ -195,8 +196,12 @@ function M.remarks(p, parts)
   return parts
 end
 
--- What could not be measured, where it was asked for.
+-- What could not be measured, where it was asked for. (Counters tell of CUPTI with theirs.)
 local function unavailable(p, parts)
+  local untraced = p.unavailable and p.unavailable.cupti
+  if untraced and not p.counters then
+    parts[#parts + 1] = ('(cupti: unavailable: %s)'):format(untraced)
+  end
   local reason = p.unavailable and p.unavailable.lua
   if reason and p.options.lines then
     parts[#parts + 1] = ('(lines of Lua: unavailable: %s)'):format(reason)
@@ -209,11 +214,12 @@ local TABLES = {
   layer = function(p) return p.layers, layers end,
   section = function(p) return p.sections, sections end,
   lua = function(p) return p.between, between end,
+  kernel = function(p) return p.kernels or {}, kernels.told end,
 }
 
 --- One table of a profile.
 ---@param p table
----@param by string operation, call, layer, section or lua
+---@param by string operation, call, layer, section, lua or kernel
 ---@param order string what it is sorted by
 ---@param limit integer|nil rows
 ---@return string
@@ -245,6 +251,7 @@ function M.text(p)
     parts[#parts + 1] = sections(p, p.sections, limit)
   end
   if #p.steps > 0 then parts[#parts + 1] = steps(p) end
+  if p.kernels and #p.kernels > 0 then parts[#parts + 1] = kernels.told(p, p.kernels, limit) end
   M.remarks(p, parts)
   if p.given and p.ns > 0 then parts[#parts + 1] = bottlenecks(p) end
   if p.between and #p.between > 0 then parts[#parts + 1] = between(p, p.between) end

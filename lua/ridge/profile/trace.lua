@@ -3,6 +3,7 @@
 --- of a picture.
 
 local escape = require 'ridge.profile.escape'
+local kernels = require 'ridge.profile.kernels'
 local output = require 'ridge.ffi.output'
 local tree = require 'ridge.profile.tree'
 
@@ -10,11 +11,11 @@ local M = {}
 
 local PROCESS, HOST = 1, 1 -- numbers of the process and of the track that the host's calls are on
 
--- Tracks: the host's own, and one for each stream of a device.
+-- Tracks: the host's own, and one for each stream of a device, and for the kernels of one.
 local function tracks()
   local by, n = {}, HOST
-  return function(event)
-    local key = ('%s stream %d'):format(event.device, event.stream)
+  return function(event, what)
+    local key = ('%s %s %d'):format(event.device, what or 'stream', event.stream)
     local track = by[key]
     if not track then
       n = n + 1
@@ -95,6 +96,49 @@ local function name_track(put, track, name)
     escape.json(name))
 end
 
+-- What is known of a kernel, a copy, a fill.
+local function args_of_kernel(row)
+  local parts = {}
+  for _, name in ipairs { 'op', 'path', 'module', 'name' } do
+    if row[name] and row[name] ~= '' then
+      parts[#parts + 1] = ('"%s":%s'):format(name == 'op' and 'operation' or name,
+        escape.json(row[name]))
+    end
+  end
+  for _, name in ipairs { 'registers', 'static_bytes', 'dynamic_bytes', 'bytes' } do
+    if row[name] then parts[#parts + 1] = ('"%s":%d'):format(name, row[name]) end
+  end
+  for _, name in ipairs { 'grid', 'block' } do
+    if row[name] then
+      parts[#parts + 1] = ('"%s":[%s]'):format(name, table.concat(row[name], ','))
+    end
+  end
+  if row.occupancy then parts[#parts + 1] = ('"occupancy":%.4f'):format(row.occupancy) end
+  return table.concat(parts, ',')
+end
+
+-- Kernels on tracks of their own, each with an arrow from the call that asked for it; those without
+-- a time have no place.
+local function kernels_of(put, p, base, track_of)
+  local n = 0
+  for row, event in kernels.each(p) do
+    if row.from_ns then
+      local track, new = track_of(row, 'kernels of stream')
+      if new then name_track(put, track, new) end
+      put('{"name":%s,"cat":"%s","ph":"X","ts":%s,"dur":%s,"pid":%d,"tid":%d,"args":{%s}}',
+        escape.json(kernels.short(row.name)), row.kind, micros(row.from_ns - base),
+        micros(row.to_ns - row.from_ns), PROCESS, track, args_of_kernel(row))
+      if event and event.end_ns then
+        n = n + 1
+        put('{"name":"launch","cat":"launch","ph":"s","id":%d,"ts":%s,"pid":%d,"tid":%d}', n,
+          micros((event.begin_ns + event.end_ns) / 2 - base), PROCESS, HOST)
+        put('{"name":"launch","cat":"launch","ph":"f","bp":"e","id":%d,"ts":%s,"pid":%d,"tid":%d}',
+          n, micros((row.from_ns + row.to_ns) / 2 - base), PROCESS, track)
+      end
+    end
+  end
+end
+
 local function write(p, out)
   local put, base = writer(out), p.windows[1] and p.windows[1].from or 0
   local wanted, found, live, track_of = origins(p), {}, {}, tracks()
@@ -119,6 +163,7 @@ local function write(p, out)
     end
     if from then memory_of(put, event, base, live) end
   end
+  kernels_of(put, p, base, track_of)
   out:write '\n]}\n'
 end
 
