@@ -59,7 +59,7 @@ describe('scripts/gpu-check', function()
       .. run 'RIDGE_GPU=/no/such.so scripts/gpu-check third'
     for _, step in ipairs { 'start', 'kernels', 'ceilings', 'bench', 'torch', 'agree', 'ops',
       'gradients', 'attention', 'gemm', 'scaled', 'features', 'beliefs', 'json', 'compiled',
-      'memcheck', 'racecheck', 'ncu' } do
+      'cupti', 'memcheck', 'racecheck', 'ncu' } do
       local result, note = row(text, step)
       assert.equal('skipped', result, step)
       assert.matches('there is no GPU', note)
@@ -71,7 +71,7 @@ describe('scripts/gpu-check', function()
     if not is_simulated() then return pending 'no nvcc: the simulated GPU was not built' end
     run 'rm -rf build/gpu-check'
     local steps = { 'start', 'kernels', 'ceilings', 'bench', 'agree', 'gradients', 'features',
-      'beliefs' }
+      'beliefs', 'cupti' }
     local text = run(('OUT=results/gpu/simulated RIDGE_GPU=%s RIDGE_TEST_EVERY=200 '
       .. 'scripts/gpu-check %s memcheck'):format(SIMULATED, table.concat(steps, ' ')))
     assert.matches('status 0\n$', text)

@@ -183,8 +183,35 @@ function PARTS.off() -- nobody asks: nothing is opened
   check('not opened', log == nil, log and log:read '*a')
 end
 
-function PARTS.counters() -- those of the processor bring them
-  check('kernels', #profile(work(), { counters = true, kernels = nil }).kernels > 0)
+function PARTS.counters() -- those of the processor bring them, where nobody said otherwise
+  local f = work()
+  local p = ridge.profile(f, { counters = true, lines = false })
+  check('kernels', p.kernels and #p.kernels > 0, p.unavailable.cupti)
+  p = ridge.profile(f, { operation_counters = true, lines = false })
+  check('by operation too', p.kernels and #p.kernels > 0, p.unavailable.cupti)
+end
+
+function PARTS.sums() -- of several runs: what the records one by one come to
+  local x = ridge.randn(64, 64)
+  local p = profile(function() for _ = 1, 5 do x:to('sim:0'):exp() end end)
+  local by, n = {}, 0
+  for row in require('ridge.profile.kernels').each(p) do
+    local ns = row.to_ns - row.from_ns
+    local s = by[row.kind] or { ns = 0, min = math.huge, max = 0, bytes = 0 }
+    s.ns, s.min, s.max = s.ns + ns, math.min(s.min, ns), math.max(s.max, ns)
+    s.bytes = s.bytes + (row.bytes or 0)
+    by[row.kind], n = s, n + 1
+  end
+  equal('records', 10, n)
+  equal('rows', 2, #p.kernels)
+  for _, k in ipairs(p.kernels) do
+    local s = by[k.kind]
+    equal('calls', 5, k.calls)
+    check('times', k.ns == s.ns and k.min_ns == s.min and k.max_ns == s.max and s.min < s.max)
+    equal('bytes', k.kind == 'copy' and 5 * 64 * 64 * 4 or nil, k.bytes)
+    check('rate', k.kind ~= 'copy' or k.gbps == s.bytes / s.ns, k.gbps)
+  end
+  check('the most first', p.kernels[1].ns >= p.kernels[2].ns)
 end
 
 function PARTS.refused()

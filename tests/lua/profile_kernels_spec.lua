@@ -60,6 +60,7 @@ describe('kernels of a profile', function()
     { 'are those of the steps of a plan', 'steps' },
     { 'are recorded for one profile at a time', 'twice' },
     { 'come with counters', 'counters' },
+    { 'are sums of their runs', 'sums' },
     { 'are counted where there is no room', 'room' },
     { 'are counted where the library dropped them', 'dropped', 'RG_CUPTI_RECORDS=2' },
     { 'may have no time', 'untimed', 'RG_CUPTI_UNTIMED=3 TRACE=' .. FILE },
@@ -71,6 +72,23 @@ describe('kernels of a profile', function()
       part(each[2], each[3])
     end)
   end
+
+  it('are told in a table', function()
+    local told = require('ridge.profile.kernels').told
+    local list = {
+      { kind = 'kernel', name = 'void (anonymous namespace)::k_fold<float, 4>(view<float>, int)',
+        op = 'sum', module = 'a.3', calls = 7, ns = 2.5e6, share = 0.25, registers = 40,
+        static_bytes = 1024, dynamic_bytes = 2048, occupancy = 0.75, grid = { 4, 1, 3 },
+        block = { 256, 1, 1 } },
+      { kind = 'copy', name = 'host to device', calls = 1, ns = 0, share = 0, bytes = 4096 },
+      { kind = 'fill', name = 'fill', calls = 2, ns = 10, share = 0, bytes = 8 },
+    }
+    assert.equal([[
+kernel          operation  module  calls    time   share  registers  shared  occupancy  blocks
+k_fold          sum        a.3         7  2.5 ms  25.0 %         40    3 KB       75 %  4x1x3 of 256
+host to device                         1    0 ns   0.0 %                                4 KB
+(and 1 row more)]], (told({ ns = 1e7 }, list, 2):gsub('\226\128\175', ' ')))
+  end)
 
   it('cost nothing where nobody asks: the library is not opened', function()
     if missing() then return end

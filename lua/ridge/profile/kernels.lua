@@ -240,7 +240,7 @@ function M.told(p, list, limit)
   local text = columns.text({ 'kernel', 'operation', 'module', 'calls', 'time', 'share',
     'registers', 'shared', 'occupancy', 'blocks' }, rows, RIGHT)
   if n == #list then return text end
-  return ('%s\n(and %s more)'):format(text, plain.count(#list - n, 'kernel'))
+  return ('%s\n(and %s more)'):format(text, plain.count(#list - n, 'row'))
 end
 
 return M
