@@ -247,6 +247,9 @@ function PARTS.dropped() -- more buffers than there may be: what is missing is c
   equal('all', 800, 64 * 2 + p.traced.dropped)
   check('note', notes(p):find(p.traced.dropped .. ' records of kernels were dropped by CUPTI', 1,
     true), notes(p))
+  p = profile(function() x:exp() end)
+  equal('buffers came back', 0, p.traced.dropped)
+  equal('so that the next one has its kernel', 1, calls(p, 'kernel'))
 end
 
 function PARTS.untimed()

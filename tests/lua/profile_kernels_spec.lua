@@ -141,6 +141,7 @@ host to device                         1    0 ns   0.0 %                        
     assert.equal(2, n['Subscribe 1'])
     assert.equal(2, n['Unsubscribe 0'])
     assert.is_nil(n['empty 0'])
+    assert.equal(4, n['ActivityFlushAll 1']) -- before and behind switching off
     for _, kind in ipairs { 1, 2, 4, 5, 10, 22, 39 } do
       assert.equal(2, n['ActivityEnable ' .. kind], kind)
       assert.equal(2, n['ActivityDisable ' .. kind], kind)
