@@ -110,8 +110,8 @@ describe('a device', function()
   end)
 end)
 
--- A landscape as small as it gets: dense layers and sketched ones, five points.  (A simulated device
--- takes long for what `--quick` wants of a point, the longer the more runs beside it.)
+-- A landscape as small as it gets: dense layers and sketched ones, five points.  (A simulated
+-- device takes long for what `--quick` wants of a point, the longer the more runs beside it.)
 local function landscape(db, environment)
   return output(('%s RIDGE_GPU=%s RIDGE_LOCKS=%s ./ridge recipes/landscape.lua --device sim:0 '
     .. '--smoke --forms stored --layers dense,sketched --db %s --out %s'):format(environment or '',
