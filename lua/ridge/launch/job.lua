@@ -14,6 +14,7 @@ local process = require 'ridge.process'
 
 local M = {}
 
+local SOON = 3 -- seconds: for mpirun to end by itself, behind its ranks
 local GRACE = 5 -- seconds: for others to say that they wait, too; for keepers to answer; for mpirun
 
 ffi.cdef 'int ridge_job_kill(int, int) __asm__("kill");'
@@ -176,7 +177,7 @@ local function finish(self)
   say(self, 'exit')
   local function ended() return not self.process:wait(0).running end
   -- what ranks have printed comes through it; it ends when they have, but for one that hangs
-  if turn_until(self, ended, 1) then return end
+  if turn_until(self, ended, SOON) then return end
   local started = children(self.process.pid)
   self.process:kill(15)
   if turn_until(self, ended, GRACE) then return end

@@ -122,27 +122,27 @@ local function tell_end(self, how)
 end
 
 local function keep(self)
-  local status
+  local over
   while true do
     if now() - self.said >= self.beat then look(self) end
     local leave = obey(self)
     hear(self)
     local how = self.rank:wait(0)
-    if not how.running and not status then
-      status = how.signal > 0 and 128 + how.signal or how.code
+    if not how.running and not over then
+      over = true
       tell_end(self, how)
     end
-    if status and leave then return status end
+    if over and leave then return end
     local list = { self.launcher.fd }
     if not self.deaf then list[#list + 1] = self.rank.channel.fd end
-    line.wait(list, status and 200 or 50)
+    line.wait(list, over and 200 or 50)
   end
 end
 
 --- Start a rank and look after it.
 ---@param words string[] the launcher's addresses, port, secret, seconds of silence, setpriv, then
 ---  the rank's program and its arguments
----@return integer status that of the rank
+---@return integer status 0, once the launcher has let it go
 function M.main(words)
   local hosts = {}
   for host in words[1]:gmatch '[^,]+' do hosts[#hosts + 1] = host end
@@ -159,9 +159,9 @@ function M.main(words)
   self.rank = process.spawn { program = { unpack(words, 5) }, out = 1, err = 2,
     env = { RIDGE_LAUNCHED = tostring(ffi.C.ridge_keeper_pid()) } }
   launcher:send(('pid %d'):format(self.rank.pid))
-  local status = keep(self)
+  keep(self)
   launcher:close()
-  return status
+  return 0 -- the launcher knows how the rank ended; for mpirun a status makes a long goodbye
 end
 
 return M

@@ -274,6 +274,19 @@ describe('ranks', function()
     assert.matches('rank 0 was ended by signal 9\n', text)
   end)
 
+  several('end where mpirun does nothing any more', function()
+    local text, code = output(([[sh -c '
+      : >%s/said; ./ridge launch -n 2 %s forever >%s/said 2>&1 & it=$!
+      while [ "$(grep -c started %s/said)" != 2 ]; do sleep 0.1; done
+      kill -STOP $(ps -o pid= --ppid $it)
+      kill -KILL $(ps -eo pid,args | sed -n "s|^ *\\([0-9]*\\) [^ ]*ridge %s forever|\\1|p" | head -1)
+      wait $it']]):format(folder, CHILD, folder, folder, CHILD))
+    assert.equal(137, code, text)
+    assert.matches('rank [01] was ended by signal 9\n', io.open(folder .. '/said'):read '*a')
+    assert.equal(0, left 'forever')
+    assert.equal('0\n', (output "ps -eo stat,args | grep -c '^T.*mpiru[n]'"))
+  end)
+
   several('all end with their launcher, however it ends', function()
     for signal, status in pairs { INT = 130, KILL = 137 } do
       local text, code = output(([[sh -c '
