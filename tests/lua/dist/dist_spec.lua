@@ -279,7 +279,8 @@ describe('ranks', function()
       : >%s/said; ./ridge launch -n 2 %s forever >%s/said 2>&1 & it=$!
       while [ "$(grep -c started %s/said)" != 2 ]; do sleep 0.1; done
       kill -STOP $(ps -o pid= --ppid $it)
-      kill -KILL $(ps -eo pid,args | sed -n "s|^ *\\([0-9]*\\) [^ ]*ridge %s forever|\\1|p" | head -1)
+      all=$(ps -eo pid,args | sed -n "s|^ *\\([0-9]*\\) [^ ]*ridge %s forever|\\1|p")
+      kill -KILL $(echo $all | cut -d" " -f1)
       wait $it']]):format(folder, CHILD, folder, folder, CHILD))
     assert.equal(137, code, text)
     assert.matches('rank [01] was ended by signal 9\n', io.open(folder .. '/said'):read '*a')
