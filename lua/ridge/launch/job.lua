@@ -115,7 +115,7 @@ local function hear(self)
     end
     if rank and not rank.ended then
       rank.gone = not rank.line.fd
-      rank.lost = now() - rank.heard > self.silence
+      rank.lost = rank.lost or now() - rank.heard > self.silence
       if (rank.gone or rank.lost) and not self.failed then self.failed = rank end
     end
   end
