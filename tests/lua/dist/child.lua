@@ -100,7 +100,9 @@ function RUN.train()
   report('buckets', net, rows)
   say('lists', #net:bucket_list(), net:bucket_list()[1].parameters[1])
   report('behind', train(mlp(), { 203, 20 }, { bucket_mb = 0.003, overlap = false }))
-  report('bf16', train(mlp(), { 203, 20 }, { compress = 'bf16' }))
+  for _, dtype in ipairs { 'bf16', 'f16' } do
+    report(dtype, train(mlp(), { 203, 20 }, { compress = dtype }))
+  end
 end
 
 -- What one rank alone has a gradient of, what nobody has one of, and gradients that add up.
@@ -133,6 +135,22 @@ function RUN.parts()
   for name, value in pairs(wanted) do
     local off = (m[name].weight.grad - value / rows):abs():max():item()
     say('parts', name, off < 1e-5, off)
+  end
+end
+
+-- What is sent in fewer bits is the gradient to these bits, and not to more.
+function RUN.rounded()
+  local function gradient(opts)
+    local net = dist.DataParallel(nn.Linear(20, 5, { seed = 1 }), opts)
+    local x = ridge.randn(7, 20, { generator = ridge.generator(world.rank) })
+    net(x):square():mean():backward()
+    return net.module.weight.grad
+  end
+  local whole = gradient()
+  for _, each in ipairs { { 'bf16', 8 }, { 'f16', 11 } } do
+    local dtype, bits = unpack(each)
+    local off = ((gradient { compress = dtype } - whole):abs():max() / whole:abs():max()):item()
+    say('rounded', dtype, off < 2 ^ (1 - bits) and off > 2 ^ (-4 - bits), off)
   end
 end
 
@@ -199,6 +217,14 @@ function RUN.loops()
   end
 end
 
+function RUN.memory()
+  local ffi = require 'ffi'
+  ffi.cdef 'void *malloc(size_t); void *memset(void *, int, size_t);'
+  dist.barrier()
+  for _ = 1, world.rank == 1 and 64 or 0 do ffi.C.memset(ffi.C.malloc(2 ^ 24), 1, 2 ^ 24) end
+  dist.barrier()
+end
+
 function RUN.late()
   dist.barrier()
   local begun = ridge.clock()
@@ -232,6 +258,7 @@ function RUN.all()
   RUN.collectives()
   RUN.start()
   RUN.parts()
+  RUN.rounded()
   RUN.train()
 end
 

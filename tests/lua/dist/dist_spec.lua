@@ -175,7 +175,7 @@ describe('ranks', function()
       end
       assert.equal(n, lines(text, '%] parts true true'), text) -- nobody's, and one rank's own
       assert.equal(2 * n, lines(text, '%] parts [ab] true'), text)
-      for _, name in ipairs { 'mlp', 'lenet', 'buckets', 'behind', 'bf16' } do
+      for _, name in ipairs { 'mlp', 'lenet', 'buckets', 'behind', 'bf16', 'f16' } do
         assert.equal(n, lines(text, '%] ' .. name .. ' true'), text)
       end
       assert.equal(n, lines(text, '%] mlp true  2906'), text)   -- every row once an epoch
@@ -184,6 +184,8 @@ describe('ranks', function()
       assert.equal(0, apart(saved('buckets', n), saved('mlp', n)))
       assert.is_true(apart(saved('bf16', n), saved('mlp', n)) > 0)
       assert.is_true(apart(saved('bf16', n), saved('mlp', n)) < 0.2)
+      assert.equal(n, lines(text, '%] rounded bf16 true'), text)
+      assert.equal(n, lines(text, '%] rounded f16 true'), text)
       for _, name in ipairs { 'mlp', 'lenet' } do
         assert.is_true(apart(saved(name, n), saved(name, 1)) <= 1e-5)
       end
@@ -219,6 +221,20 @@ describe('ranks', function()
     local text, status = launch(2, 'killed')
     assert.equal(137, status)
     assert.matches('ridge launch: rank 1 was ended by signal 9\n', text)
+  end)
+
+  it('name one that the kernel ended for want of memory', function()
+    local group = '/sys/fs/cgroup/memory/ridge_dist_spec'
+    if not there 'build/libridge_mpi.so' or output 'id -u' ~= '0\n'
+        or select(2, output('mkdir ' .. group)) ~= 0 then
+      pending 'needs root and a control group of memory (version 1)'
+      return
+    end
+    local text, status = output(([[sh -c 'echo 400M >%s/memory.limit_in_bytes &&
+      echo $$ >%s/tasks && ./ridge launch -n 2 %s memory']]):format(group, group, CHILD))
+    while select(2, output('rmdir ' .. group)) ~= 0 do os.execute 'sleep 0.1' end
+    assert.equal(137, status, text)
+    assert.matches('rank 1 was ended by the kernel, which had no memory left %(signal 9%)', text)
   end)
 
   several('say who does not come, and since which collective', function()
