@@ -70,7 +70,7 @@ describe('dist.Sharded', function()
         assert.equal(n, lines(text, '%] ' .. name .. '\ttrue'), text)
       end
       assert.equal(n, lines(text, 'replaced\tfalse.* weight was replaced: make '), text)
-      assert.equal(n > 1 and n or 0, lines(text, 'differ\tfalse.*rank 0 option lr of group 1 is 1'))
+      assert.equal(n > 1 and n or 0, lines(text, 'differ\tfalse.*rank 0 option lr of group 1 is 1'), text)
     end
     os.execute('rm -rf ' .. folder)
   end)
