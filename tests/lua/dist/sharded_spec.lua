@@ -67,10 +67,10 @@ describe('dist.Sharded', function()
         assert.equal(1, lines(text, '%] bytes ' .. name .. ' ' .. bytes .. '$'), text)
       end
       for _, name in ipairs { 'over', 'small', 'large' } do
-        assert.equal(n, lines(text, '%] ' .. name .. '\ttrue'), text)
+        assert.equal(n, lines(text, name .. '\ttrue'), text)
       end
-      assert.equal(n, lines(text, 'replaced\tfalse.* weight was replaced: make '), text)
-      assert.equal(n > 1 and n or 0, lines(text, 'differ\tfalse.*rank 0 option lr of group 1 is 1'), text)
+      assert.equal(n, lines(text, 'weight was replaced: make the'), text)
+      assert.equal(n > 1 and n or 0, lines(text, 'rank 0 option lr of group 1 is 1'), text)
     end
     os.execute('rm -rf ' .. folder)
   end)
