@@ -183,6 +183,26 @@ static rg_status open_beside(rg_output *output, const struct stat *facts)
   return RG_OK;
 }
 
+/*
+** Results that somebody measured are replaced by no other file: does SQLite's mark stand there?
+** The descriptor of such a file stays open, for closing it would let go what SQLite has locked
+** there in this process.
+*/
+static bool is_database(const char *path)
+{
+  static const char mark[16] = "SQLite format 3";
+  char head[sizeof(mark)];
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+  if (fd < 0) return false;
+  if (read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) &&
+      memcmp(head, mark, sizeof(mark)) == 0) {
+    return true;
+  }
+  close(fd);
+  return false;
+}
+
 rg_status rg_output_new(const char *path, rg_output **out)
 {
   struct stat facts;
@@ -205,6 +225,9 @@ rg_status rg_output_new(const char *path, rg_output **out)
   memcpy(output->path, path, strlen(path) + 1);
   status = follow(output->path, &facts);
   proc = status == RG_OK && facts.st_mode != 0 && in_proc(output->path);
+  if (status == RG_OK && S_ISREG(facts.st_mode) && is_database(output->path)) {
+    status = rg_fail(RG_EIO, "%.200s: it is a database", output->path);
+  }
   if (status == RG_OK) {
     status = facts.st_mode == 0 || (S_ISREG(facts.st_mode) && !proc) ? open_beside(output, &facts)
                                                                      : open_straight(output, proc);

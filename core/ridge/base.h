@@ -182,11 +182,11 @@ typedef struct rg_output rg_output;
 /*
 ** Begin to write a file.  Symbolic links are followed; mode, owner and other names of a file
 ** that is there stay.  What is no regular file (a device, a FIFO, an open descriptor) is written
-** straight.
+** straight, and a database is left alone.
 **
 ** path     the file, made where there is none
 ** out      new reference
-** RG_EARG, RG_ENOMEM, RG_EIO with the path and the system's reason.
+** RG_EARG, RG_ENOMEM, RG_EIO with the path and the system's reason, or that it is a database.
 */
 RG_API rg_status rg_output_new(const char *path, rg_output **out) RG_CHECK;
 

@@ -283,6 +283,46 @@ static void test_refused(void)
   is_int(entries(folder), beside, "nor a name");
 }
 
+/* A database of results is replaced by no page, picture or tensor that was given its name. */
+static void test_databases(void)
+{
+  static const char text[64] = "SQLite format 3\0and pages";
+  char path[PATH_MAX];
+  char link[PATH_MAX];
+  char kept[sizeof(text)] = { 0 };
+  rg_output *output = NULL;
+  FILE *file;
+
+  snprintf(path, sizeof(path), "%s/results.db", folder);
+  snprintf(link, sizeof(link), "%s/page.html", folder);
+  file = fopen(path, "w");
+  if (file == NULL || fwrite(text, 1, sizeof(text), file) != sizeof(text) || fclose(file) != 0 ||
+      symlink("results.db", link) != 0) {
+    tap_bail(path);
+  }
+  is_status(rg_output_new(path, &output), RG_EIO, "a database");
+  ok(strstr(rg_error_message(), "it is a database") != NULL, "is called so");
+  is_status(rg_output_new(link, &output), RG_EIO, "one behind a link");
+  file = fopen(path, "r");
+  ok(file != NULL && fread(kept, 1, sizeof(kept), file) == sizeof(kept) &&
+         memcmp(kept, text, sizeof(kept)) == 0,
+     "stays as it was");
+  if (file != NULL) fclose(file);
+  (void)unlink(link);
+  for (int i = 0; i < 3; i++) { /* what only begins like one */
+    static const char *const texts[] = { "", "SQLite", "SQLite format 3 is what this is about" };
+    const int32_t before = descriptors();
+
+    put(path, texts[i], 0644);
+    is_status(rg_output_new(path, &output), RG_OK, "another file");
+    is_status(rg_output_write(output, "new", 3), RG_OK, "is written");
+    is_status(rg_output_finish(output), RG_OK, "as ever");
+    ok(holds(path, "new"), "and replaced");
+    is_int(descriptors(), before, "no descriptor is left");
+  }
+  (void)unlink(path);
+}
+
 /* Forty links are followed, one more is a circle. */
 static void test_links(void)
 {
@@ -320,6 +360,7 @@ int main(void)
   test_straight();
   test_goes_on();
   test_refused();
+  test_databases();
   test_links();
   if (chdir("/") == 0) {
     is_int(rmdir(folder), 0, "nothing is left in the folder");

@@ -241,14 +241,16 @@ function File:lines()
   local buffer = ffi.new('uint8_t[?]', CHUNK)
   local text, from = chunk_of(self, buffer), 1
   if text:sub(1, 3) == '\239\187\191' then from = 4 end -- the mark of UTF-8
+  local number = 0
   return function()
     local parts, bytes, at = {}, 0, nil
+    number = number + 1
     while text ~= '' and not at do
       at = text:find('\n', from, true)
       parts[#parts + 1] = text:sub(from, at and at - 1)
       bytes = bytes + #parts[#parts]
       if bytes > LONGEST_LINE then
-        blame.raise(('%s: %s has a line of more than %d bytes'):format(self.what, self.path,
+        blame.raise(('%s: %s line %d has more than %d bytes'):format(self.what, self.path, number,
           LONGEST_LINE), 'EFORMAT', self.what)
       end
       if at then from = at + 1 else text, from = chunk_of(self, buffer), 1 end

@@ -118,6 +118,20 @@ describe('bad input', function()
     kept()
   end)
 
+  it('puts no page and no table over a database, its own or behind a link', function()
+    local other = folder .. '/page.html'
+    os.execute(("ln -s s.db '%s'"):format(other))
+    local was = read(db)
+    for _, words in ipairs { 'report widths -o ' .. db, 'report widths -o ' .. other,
+        'export widths --as csv -o ' .. db } do
+      local text, status = ridge(words)
+      refused(' cannot be written: it is a database', text, status)
+      assert.equal(was, read(db))
+    end
+    local text, status = ridge('report widths -o ' .. folder .. '/new.html')
+    assert.equal(0, status, text)
+  end)
+
   it('says how to save what is left of a truncated database', function()
     local whole = read(db)
     for _, n in ipairs { 1, 50, 100, 4096, 8192, #whole - 4096, #whole - 1 } do

@@ -31,6 +31,15 @@ local function said(x)
 end
 
 describe('a CSV file', function()
+  it('has its longest line named', function()
+    local path = os.tmpname()
+    finally(function() os.remove(path) end)
+    os.execute(("printf 'a,b\\n1,2\\n' >%s && truncate -s 257M %s"):format(path, path)) -- sparse
+    local ok, err = pcall(data.csv, path)
+    assert.is_false(ok)
+    assert.equal(('data.csv: %s line 3 has more than 268435456 bytes'):format(path), err.message)
+  end)
+
   it('holds what a type holds, and one more is an error', function()
     for _, case in ipairs { { 'u8', '0', '255', '-1', '256' }, { 'bool', '0', '1', '2', 'nan' },
         { 'i8', '-128', '127', '-129', '128' },
