@@ -416,7 +416,7 @@ static void join(void)
 }
 
 /* Buffers with records that are not whole come too: devices were waited for, so no more is to come.
-** Twice: what calls leave until the kinds are off comes behind. */
+** Twice: what calls leave until the kinds are off comes after them. */
 static rg_status stop(void)
 {
   size_t dropped = 0;
