@@ -97,6 +97,11 @@ void rg_system_root(const char *root)
   system_root = root;
 }
 
+int64_t rg_memory_left(void)
+{
+  return rg_memory_available(system_root);
+}
+
 /*
 ** The system hands out more than it has and kills who writes to it: fresh memory is refused where
 ** it does not fit into what is available.  That is asked each ASK_SYSTEM_EACH bytes.  What was

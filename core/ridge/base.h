@@ -302,6 +302,9 @@ RG_API rg_status rg_memory_set_limit(int32_t device, int64_t bytes) RG_CHECK;
 /* Give cached blocks of a device back to the system; returns the bytes given back. */
 RG_API int64_t rg_memory_trim(int32_t device);
 
+/* Bytes that the machine or this process's control group can still give; INT64_MAX: not known. */
+RG_API int64_t rg_memory_left(void);
+
 /*
 ** Let fresh blocks of the host begin a random number of cache lines and pages further on, so that
 ** what is measured again in other blocks is not measured in the same layout.  Alignment to 64 bytes

@@ -20,6 +20,27 @@ RG_API rg_status rg_map_open(const char *path, rg_map **out) RG_CHECK;
 RG_API rg_map *rg_map_retain(rg_map *map);
 RG_API void rg_map_release(rg_map *map);
 
+/* Which numbers rg_decimals takes. */
+typedef struct rg_decimal {
+  double least; /* and greatest: what the type holds */
+  double greatest;
+  double largest_whole; /* of those without a point or exponent, without their sign */
+  double largest;       /* of the others */
+  int32_t whole;        /* only whole ones, however they are written */
+  char separator;
+  char _pad[3];
+} rg_decimal;
+
+/*
+** The numbers of a line of text, correctly rounded, where all of it is plain decimal numbers of at
+** most 15 digits between separators: how many there are.  Below 0: it holds anything else, more
+** than most, or a number that `how` does not take; out may be written then.
+**
+** line   bytes characters, without the end of the line
+*/
+RG_API int32_t rg_decimals(const char *line, int64_t bytes, const rg_decimal *how, double *out,
+                           int32_t most);
+
 /* Rows of numbers side by side, in memory or in a mapped file, which may become shorter. */
 typedef struct rg_field {
   const void *data;  /* the first row */

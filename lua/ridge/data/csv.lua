@@ -2,6 +2,7 @@
 --- Numbers in lines of text, by comma or another sign (RFC 4180).
 
 local ffi = require 'ffi'
+local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local columns = require 'ridge.data.csv_columns'
@@ -270,16 +271,55 @@ local function say_return(path, number)
     :format(path, number), 'EFORMAT')
 end
 
+-- Which numbers are taken without a look at their field, which is a string of Lua's: what they may
+-- be, and a row of them; nil where columns are texts, or numbers stand for what is missing. Lines
+-- that hold anything else are looked at field by field, and what is wrong is said there.
+local function at_once(plan, opts, n_columns)
+  for text in pairs(plan.missing) do
+    if tonumber(text) then return nil end
+  end
+  for _, column in ipairs(plan) do
+    if column.code then return nil end
+  end
+  local range, inf = RANGE[opts.dtype], math.huge
+  local held = opts.dtype == nil
+  return { row = ffi.new('double[?]', n_columns),
+    how = ffi.new('rg_decimal', { least = range and range[1] or -inf,
+      greatest = range and range[2] or inf, largest_whole = held and 2 ^ 24 or inf,
+      largest = held and 3.4e38 or inf, whole = range and 1 or 0,
+      separator = opts.separator:byte() }) }
+end
+
+-- Numbers that do not fit are refused before the kernel ends the process for them: the size of a
+-- file that is not packed says how many are to come. They lie here as f64 or i64, and once more in
+-- the tensor's type.
+local function say_memory(f, path, numbers, wide, dtype)
+  local each = wide == (dtype or 'f32') and 8 or 8 + dtypes.bytes[dtype or 'f32']
+  local all = numbers.n * f.size / f.at
+  local left = tonumber(C.rg_memory_left())
+  if all * each - numbers.n * 8 > left then
+    blame.raise(('data.csv: %s has about %.2g numbers, which take %.1f GB while they are read; '
+      .. '%.1f GB are left. columns takes some of them, ridge.data.stream a batch at a time')
+      :format(path, all, all * each / 1e9, left / 1e9), 'ENOMEM')
+  end
+end
+
+local ASKED = 2 ^ 22 -- numbers behind which that is asked, and behind twice as many, and so on
+
 -- What the lines of an open file hold.
 local function parse(f, path, opts)
   local names, n_columns, plan, number, over = nil, nil, nil, 0, 0
   local wide = opts.dtype == 'i64' and 'i64' or 'f64'
   local numbers, rows = columns.Numbers(wide == 'i64' and 'int64_t' or 'double'), 0
-  local next_line = f:lines()
+  local next_line, plain_row, ask = f:lines(), nil, ASKED
   for line in next_line do
     number, over = number + 1 + over, 0
     call.look 'data.csv'
-    if line:find '%S' then
+    if plain_row and C.rg_decimals(line, #line, plain_row.how, plain_row.row, n_columns)
+        == n_columns then
+      numbers:row(plain_row.row, plan)
+      rows = rows + 1
+    elseif line:find '%S' then
       local fields, wrong = fields_of(line, opts.separator)
       if wrong == OPEN then fields, wrong, over = fields_over(line, next_line, opts.separator) end
       if not fields then
@@ -295,7 +335,10 @@ local function parse(f, path, opts)
       if rows == 0 and not names and is_names(opts, fields, path, number) then
         names = fields
       else
-        plan = plan or columns.plan(opts, names, n_columns, path)
+        if not plan then
+          plan = columns.plan(opts, names, n_columns, path)
+          plain_row = at_once(plan, opts, n_columns)
+        end
         for _, column in ipairs(plan) do
           local v, misses = taken_of(column, fields[column.at], plan, opts, path, number)
           numbers:add(v)
@@ -303,6 +346,10 @@ local function parse(f, path, opts)
         end
         rows = rows + 1
       end
+    end
+    if numbers.n >= ask and f.size then
+      ask = ask * 2
+      say_memory(f, path, numbers, wide, opts.dtype)
     end
   end
   if rows == 0 then blame.raise(('data.csv: %s has no numbers'):format(path), 'EFORMAT') end

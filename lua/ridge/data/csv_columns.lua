@@ -304,6 +304,13 @@ function Numbers:add(v)
   self.n = self.n + 1
 end
 
+--- Numbers of the columns that are taken.
+---@param row cdata double *, one of each column of the file
+---@param plan table
+function Numbers:row(row, plan)
+  for i = 1, #plan do self:add(row[plan[i].at - 1]) end
+end
+
 --- Number i, from 0.
 ---@param i number
 ---@return number|cdata
@@ -318,7 +325,7 @@ function Numbers:set(i, v)
   self.chunks[math.floor(i / CHUNK) + 1][i % CHUNK] = v
 end
 
---- All of them as a matrix.
+--- All of them as a matrix; they are gone then.
 ---@param rows number
 ---@param columns number
 ---@param dtype string
@@ -332,7 +339,11 @@ function Numbers:tensor(rows, columns, dtype)
       local n = math.min(CHUNK * 8 - from, bytes - filled)
       ffi.copy(buffer + filled, ffi.cast('const uint8_t *', self.chunks[at + 1]) + from, n)
       filled, from = filled + n, from + n
-      if from == CHUNK * 8 then at, from = at + 1, 0 end
+      if from == CHUNK * 8 then
+        at, from = at + 1, 0
+        self.chunks[at] = false -- not both at once
+        if at % 1024 == 0 then collectgarbage() end
+      end
     end
   end)
   return x

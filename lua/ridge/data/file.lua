@@ -243,8 +243,15 @@ function File:lines()
   if text:sub(1, 3) == '\239\187\191' then from = 4 end -- the mark of UTF-8
   local number = 0
   return function()
-    local parts, bytes, at = {}, 0, nil
     number = number + 1
+    local at = text:find('\n', from, true)
+    local line
+    if at and at - from <= LONGEST_LINE then -- most lines lie in one piece
+      line, from = text:sub(from, at - 1), at + 1
+      return line:byte(-1) == 13 and line:sub(1, -2) or line
+    end
+    local parts, bytes = {}, 0
+    at = nil
     while text ~= '' and not at do
       at = text:find('\n', from, true)
       parts[#parts + 1] = text:sub(from, at and at - 1)
@@ -256,7 +263,7 @@ function File:lines()
       if at then from = at + 1 else text, from = chunk_of(self, buffer), 1 end
     end
     if #parts == 0 then return nil end
-    local line = table.concat(parts)
+    line = table.concat(parts)
     return line:byte(-1) == 13 and line:sub(1, -2) or line
   end
 end

@@ -133,6 +133,88 @@ assert.equal(1e39, csv('1e39', { dtype = 'f64' }):item())
     os.remove(path .. '.gz')
   end)
 
+  -- Numbers behind the first row are read all at once, where a line has nothing else.
+  it('has the numbers that Lua reads, however they are written', function()
+    math.randomseed(7)
+    local function pick(list) return list[math.random(#list)] end
+    local function digits(n)
+      local list = {}
+      for i = 1, n do list[i] = math.random(0, 9) end
+      return table.concat(list)
+    end
+    local function number()
+      local sign, blank = pick { '', '', '', '-', '+' }, pick { '', '', '', ' ', '\t ' }
+      local text = pick { digits(math.random(1, 17)), digits(math.random(0, 9)) .. '.'
+        .. digits(math.random(1, 12)), digits(math.random(1, 4)) .. '.',
+        '0.000' .. digits(math.random(1, 15)), ('0'):rep(20) .. digits(3) }
+      if math.random(1, 3) == 1 then
+        text = text .. pick { 'e', 'E' } .. pick { '', '-', '+' } .. math.random(0, 40)
+      end
+      return blank .. sign .. text .. blank
+    end
+    for _, separator in ipairs { ',', ';', '\t', ' ', '|', 'x' } do
+      local lines, wanted = { '0' .. separator .. '0' }, { '0 0' }
+      for i = 2, 400 do
+        local fields, values = {}, {}
+        for k = 1, 2 do
+          fields[k] = number()
+          if separator:find '%s' then fields[k] = fields[k]:match '%S+' end
+          values[k] = ('%.17g'):format(tonumber(fields[k]:match '%S+'))
+        end
+        lines[i], wanted[i] = table.concat(fields, separator), table.concat(values, ' ')
+      end
+      local text = table.concat(lines, pick { '\n', '\r\n' }) .. '\n'
+      assert.equal('f64: ' .. table.concat(wanted, '; '),
+        said(csv(text, { dtype = 'f64', separator = separator, header = false })))
+    end
+  end)
+
+  it('is read by lines where they are plain numbers, and only there', function()
+    local ffi, C = require 'ffi', require 'ridge.ffi.lib'
+    local out, inf = ffi.new 'double[4]', math.huge
+    local function count(line, changes)
+      local how = { least = -inf, greatest = inf, largest = inf, largest_whole = inf,
+        separator = 44 }
+      for key, v in pairs(changes or {}) do how[key] = v end
+      out[3] = 77
+      local n = C.rg_decimals(line, #line, ffi.new('rg_decimal', how), out, 3)
+      assert.equal(77, out[3])
+      return n
+    end
+    for line, n in pairs { ['1'] = 1, ['1,2.5'] = 2, [' 1 , -.5e3,\t7.'] = 3, ['-0'] = 1,
+        ['123456789012345'] = 1, ['000000000000000000001'] = 1, ['1e22,1e-22'] = 2 } do
+      assert.equal(n, count(line), line)
+    end
+    for _, line in ipairs { '', ' ', ',', '1,', ',1', '1,,2', '1,2,3,4', '.', '-', '+', 'e5', '1e',
+        '1e+', '1.2.3', '1 2', '--1', '0x10', 'nan', 'inf', '"1"', '1\0', '1,2\r', '1e23', '1e-23',
+        '1234567890123456', '0.1234567890123456', '1e99999999999', '1,2x' } do
+      assert.is_true(count(line) < 0, line)
+    end
+    assert.is_true(count '-0' == 1 and 1 / out[0] == -inf)
+    for changes, lines in pairs { [{ whole = 1, least = 0, greatest = 255 }] =
+        { '0,255,2.55e2', '256', '-1', '1.5' }, [{ largest_whole = 2 ^ 24, largest = 3.4e38 }] =
+        { '-16777216,1e18,3e22', '16777217', '-16777217' } } do
+      assert.equal(3, count(lines[1], changes))
+      for i = 2, #lines do assert.is_true(count(lines[i], changes) < 0, lines[i]) end
+    end
+  end)
+
+  it('whose numbers do not fit into memory is refused before they are taken', function()
+    local path = os.tmpname()
+    finally(function() os.remove(path) end)
+    local file = assert(io.open(path, 'wb'))
+    local lines = ('1,2\n'):rep(2 ^ 16)
+    for _ = 1, 33 do file:write(lines) end
+    file:close()
+    assert.equal(2 * 33 * 2 ^ 16, data.csv(path).count)
+    os.execute('truncate -s 4T ' .. path) -- sparse
+    local ok, err = pcall(data.csv, path)
+    assert.is_false(ok)
+    assert.equal('ENOMEM', err.code)
+    assert.matches('has about 2%.2e%+12 numbers, which take 26%d%d%d%.%d GB while they are read; '
+      .. '%d+%.%d GB are left%. columns takes some', err.message)
+  end)
+
   it('that is none is told with line and column', function()
     for _, case in ipairs { { 'a,1\n2,3', 'line 1 has words and numbers' },
         { 'a\n', 'has no numbers' }, { '', 'has no numbers' },
