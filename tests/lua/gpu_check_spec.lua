@@ -207,7 +207,7 @@ describe('scripts/gpu-check', function()
       assert.equal(step == 'step' and 'result' or 'FAILED', result)
       assert.matches(step == 'step' and '' or 'more than 1 s', note)
     end
-    assert.equal(22, n) -- 9 of the first without a GPU, 9 and 4
+    assert.equal(23, n) -- 9 of the first without a GPU, 9 and 5
     run 'rm -rf build/gpu-check'
   end)
 

@@ -165,7 +165,7 @@ describe('a profile in the ridge program', function()
       end, { rows = 5 })
       local folded, sum = p:folded(), 0
       for ns in folded:gmatch " (%d+)\n" do sum = sum + ns end
-      print(math.abs(sum / p.ns - 1) < 1e-3, p.samples > 20)
+      print(math.abs(sum / p.ns - 1) < 1e-3, p.samples > 10)
       print(folded:find "all;first;[^\n]*grow [^\n]*" ~= nil,
         folded:find "all;second;[^\n]*add [^\n]*;compiled %d" ~= nil,
         folded:find "second;[^\n]*grow", folded:find "first;[^\n]*add ")

@@ -156,7 +156,8 @@ local LONGEST_LINE = 2 ^ 28 -- bytes: what C does with it at once is done in a s
 function File:parts(most)
   local parts, got = {}, 0
   while got < most do
-    local n = math.min(CHUNK, most - got)
+    local n = most - got
+    if n > CHUNK + 1 then n = CHUNK end
     local part = ffi.new('uint8_t[?]', n)
     local read = self:read(part, n)
     got = got + read
@@ -205,7 +206,7 @@ function File:tensor(sizes, dtype, bytes, turn)
     blame.raise(('%s: %s is cut off: %.0f of %.0f bytes are there'):format(what, self.path, got,
       bytes), 'EFORMAT', what)
   end
-  local x
+  local x, more = nil, 0
   if self.size then
     local there = self.size - self.at
     if there < bytes then cut(there) end
@@ -215,12 +216,15 @@ function File:tensor(sizes, dtype, bytes, turn)
       if turn then turn(buffer, n) end
     end)
   else
-    local parts, got = self:parts(bytes)
+    -- one more than there are, at once with the last of them: asked for that alone, zlib says that
+    -- the file ends, and not always that its sum was cut
+    local parts, got = self:parts(bytes + 1)
     if got < bytes then cut(got) end
+    more = got - bytes
     x = new()
     M.pour(parts, x, what, turn)
   end
-  if self:read(ffi.new 'uint8_t[1]', 1) > 0 then
+  if more > 0 or self:read(ffi.new 'uint8_t[1]', 1) > 0 then
     blame.raise(('%s: %s goes on behind its %.0f elements'):format(what, self.path,
       x.count), 'EFORMAT', what)
   end

@@ -169,6 +169,19 @@ local function part(self, group)
   return new
 end
 
+-- What is left of an optimizer whose moments were taken: it says so, whatever is asked of it.
+local function use_up(optimizer)
+  local name = getmetatable(optimizer).__name
+  for key in pairs(optimizer) do optimizer[key] = nil end
+  setmetatable(optimizer, {
+    __index = function()
+      blame.raise(('%s: a dist.Sharded was made of it, which has its moments now'):format(name),
+        'EARG')
+    end,
+    __tostring = function() return name .. ' (used up by dist.Sharded)' end,
+  })
+end
+
 --- An optimizer of which each rank keeps 1/size of the moments and takes 1/size of each step; then
 --- all have all parameters. The same bits as the optimizer alone, for gradients that are the same
 --- on all ranks, as ridge.dist.DataParallel makes them. `state` gives the moments of all, and
@@ -187,10 +200,8 @@ function Sharded:init(optimizer)
   self.kind, self.spec = getmetatable(optimizer).__name, optimizer.spec
   self.step_of, self.after = optimizer.step_of, optimizer.after
   self.groups, self.replaced = {}, mode.replaced
-  for g, group in ipairs(optimizer.groups) do
-    self.groups[g] = part(self, group)
-    optimizer.groups[g] = nil
-  end
+  for g, group in ipairs(optimizer.groups) do self.groups[g] = part(self, group) end
+  use_up(optimizer)
 end
 
 -- Others' views of parameters that are gone would be stepped in vain.

@@ -7,8 +7,10 @@
 --- beside it. A line that was cut off when the process died is not read.
 
 local C = require 'ridge.ffi.lib'
+local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local make = require 'ridge.tensor.make'
+local output = require 'ridge.ffi.output'
 local place = require 'ridge.store.place'
 local random = require 'ridge.random'
 local sha256 = require 'ridge.store.sha256'
@@ -151,17 +153,16 @@ function M.open(folder, question)
     end
     for _ in pairs(self.known) do self.before = self.before + 1 end
     if cut then -- what follows would be a part of that line
-      local file = assert(io.open(self.path, 'wb'))
-      file:write(whole)
-      file:close()
+      output.write(self.path, 'quant.search', whole)
     end
-    self.file = assert(io.open(self.path, 'ab'))
   else
     self.other = others(self, question)
-    self.file = assert(io.open(self.path, 'wb'))
-    self.file:write(canonical.encode { format = FORMAT, question = question }, '\n')
-    self.file:flush()
+    output.write(self.path, 'quant.search',
+      canonical.encode { format = FORMAT, question = question } .. '\n')
   end
+  local why
+  self.file, why = io.open(self.path, 'ab')
+  if not self.file then blame.raise('quant.search: ' .. why, 'EIO') end
   return self
 end
 
@@ -184,9 +185,8 @@ end
 ---@return boolean kept
 function Journal:put_net(key, net)
   local path = file_of(self, key)
-  local ok = pcall(net.save, net, path .. '.part')
-  if ok then ok = os.rename(path .. '.part', path) ~= nil end
-  if ok then self:put('net ' .. key, true) else os.remove(path .. '.part') end
+  local ok = pcall(net.save, net, path)
+  if ok then self:put('net ' .. key, true) end
   return ok
 end
 

@@ -87,6 +87,9 @@ local NOT_RUN = {
   ['ridge trust --minutes 5 -o trust.png'] = 'five minutes',
   ["ridge ab net.onnx --program 'python3 scripts/peers/ort_worker.py net.onnx'"] =
     'needs ONNX Runtime; onnx_change_spec has another program',
+  ['ridge launch -n 8 --hosts a:4,b:4 --restarts 3 train.lua'] =
+    'needs machines; dist/hosts_spec has network namespaces',
+  ['ridge scale train.lua --ranks 1..64*2'] = 'the summary, of the example below',
   ['ridge net -n 2..8'] = 'a minute, with Open MPI; scaling/network_spec measures two ranks',
   ['ridge net --show'] = 'wants what the line above measures',
   ["ridge query net 'ranks, alpha_us, gb_s, us_65536'"] = 'likewise; docs/howto/scaling.md has it',

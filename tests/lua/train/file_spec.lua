@@ -122,7 +122,9 @@ describe('a file of tensors', function()
     local whole = read(path)
     for n = 0, #whole - 1 do
       write(whole:sub(1, n))
-      assert.matches('is cut off', message(ridge.load, path))
+      -- one byte may be a letter
+      assert.matches(n == 1 and 'is no safetensors file, but text' or 'is cut off',
+        message(ridge.load, path))
     end
     write(whole .. 'x')
     assert.matches('has 1 bytes behind its last tensor', message(ridge.load, path))
