@@ -71,11 +71,17 @@ local function module(name, folder)
   return nil, ("there is no module '%s'%s"):format(name, (hint:gsub("'(%S+)'", "'ridge.%1'")))
 end
 
+local LONGEST = 2 ^ 26 -- bytes: a device may have no end
+
 local function text_of(path)
   local file, why = io.open(path, 'rb')
-  local text = file and file:read '*a'
-  if file then file:close() end
-  return text, why or path .. ' is no file'
+  if not file then return nil, why end
+  local text = file:read(LONGEST + 1) or file:seek 'end' == 0 and ''
+  file:close()
+  if text and #text > LONGEST then
+    return nil, ('%s has more than %d bytes'):format(path, LONGEST)
+  end
+  return text, path .. ' is no file'
 end
 
 -- What a file sees when it is run.

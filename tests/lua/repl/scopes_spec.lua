@@ -194,5 +194,10 @@ describe('names of a text', function()
     assert.equal(1, status)
     assert.truthy(text:find(path .. ':3: ridge has no zeross', 1, true), text)
     assert.matches('ridge check: nothing.lua: No such file', text)
+    -- what has no end is not read to its end, an empty file is a file
+    text, status = folders.run('./ridge check /dev/null && ./ridge check /dev/zero')
+    assert.equal(1, status)
+    assert.matches('^/dev/null: every name is there\nridge check: /dev/zero has more than 67108864 '
+      .. 'bytes', text)
   end)
 end)
