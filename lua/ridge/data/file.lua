@@ -206,7 +206,8 @@ function File:tensor(sizes, dtype, bytes, turn)
     blame.raise(('%s: %s is cut off: %.0f of %.0f bytes are there'):format(what, self.path, got,
       bytes), 'EFORMAT', what)
   end
-  local x, more = nil, 0
+  local x
+  local more = 0
   if self.size then
     local there = self.size - self.at
     if there < bytes then cut(there) end
