@@ -156,8 +156,11 @@ local function pattern_of(line)
   line = even(line)
   while true do
     local from, to = line:find('‹.-›', at)
-    out[#out + 1] = line:sub(at, (from or 0) - 1):gsub('%p', '%%%0')
-      :gsub(' $', from and ' ?' or ' ')
+    -- blanks beside a mark are gone where nothing is printed for it
+    local head, text, tail = line:sub(at, (from or 0) - 1):match '^( ?)(.-)( ?)$'
+    if head ~= '' and at > 1 then head = ' ?' end
+    if tail ~= '' and from then tail = ' ?' end
+    out[#out + 1] = head .. text:gsub('%p', '%%%0') .. tail
     if not from then break end
     out[#out + 1] = '.-'
     at = to + 1

@@ -76,6 +76,18 @@ describe('blocks of a page', function()
       '```lua\n>> a + 1\n6\n```\n')))
   end)
 
+  it('show what may be anything, also nothing, and only that', function()
+    local function shown(printed)
+      return wrong("```console\n$ echo '" .. printed .. "'\n‹!› others ‹7› ‹of› 2\n```\n")
+    end
+    for _, text in ipairs { '! others 7 of 2', '  others 9 from 2', '  others 2' } do
+      assert.same({}, (shown(text)))
+    end
+    for _, text in ipairs { '! other 7 of 2', '! others 7 of 3', 'others' } do
+      assert.equal(1, #shown(text), text)
+    end
+  end)
+
   it('that print something else, or end otherwise, are named with their line', function()
     for _, each in ipairs {
       { 'one\ntwo', 'eno\ntwo', 'line 4:' }, { 'one\ntwo', 'two', 'line 4:' },
