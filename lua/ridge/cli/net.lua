@@ -2,9 +2,8 @@
 --- `ridge net`: what all-reduces take between ranks.
 
 local C = require 'ridge.ffi.lib'
-local host = require 'ridge.host'
+local by_ranks = require 'ridge.cli.by_ranks'
 local plain = require 'ridge.plain'
-local process = require 'ridge.process'
 local stored = require 'ridge.cli.stored'
 
 local M = {}
@@ -58,25 +57,9 @@ end
 
 -- Start ranks, and what the first of them wrote.
 local function launch(ranks, sizes, rounds)
-  local script, out = os.tmpname(), os.tmpname()
-  local file = assert(io.open(script, 'w'))
-  file:write "require('ridge.scaling.ranks').main(arg)\n"
-  file:close()
-  local words = { process.program(), 'launch', '-n', tostring(ranks), script, out,
-    tostring(rounds) }
+  local words = { tostring(rounds) }
   for _, bytes in ipairs(sizes) do words[#words + 1] = ('%d'):format(bytes) end
-  local ok, how = pcall(function() return process.spawn { program = words }:wait() end)
-  local text = io.open(out, 'rb')
-  local read = text and text:read '*a' or ''
-  if text then text:close() end
-  os.remove(script)
-  os.remove(out)
-  if not ok then error(how, 0) end
-  if how.signal ~= 0 or how.code ~= 0 then
-    if how.code == 130 then host.stopped() end
-    error(('%d ranks ended with status %d'):format(ranks, how.code), 0)
-  end
-  return read
+  return by_ranks.run(ranks, "require('ridge.scaling.ranks').main(arg)\n", words)
 end
 
 local function show(path)

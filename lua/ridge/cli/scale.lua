@@ -3,9 +3,9 @@
 
 local C = require 'ridge.ffi.lib'
 local args = require 'ridge.cli.args'
+local by_ranks = require 'ridge.cli.by_ranks'
 local host = require 'ridge.host'
 local plain = require 'ridge.plain'
-local process = require 'ridge.process'
 local stored = require 'ridge.cli.stored'
 
 local M = {}
@@ -62,25 +62,8 @@ return status
 
 -- Start ranks, and what they took.
 local function launch(ranks, script, steps, own, threads)
-  local name, out = os.tmpname(), os.tmpname()
-  local file = assert(io.open(name, 'w'))
-  file:write((SCRIPT:gsub('@(%u+)@', { STEPS = tostring(steps), SCRIPT = quoted(script) })))
-  file:close()
-  local words = { process.program(), 'launch', '-n', tostring(ranks), name, out }
-  for _, word in ipairs(own) do words[#words + 1] = word end
-  local ok, how = pcall(function()
-    return process.spawn { program = words, out = 2, env = { OMP_NUM_THREADS = threads } }:wait()
-  end)
-  local text = io.open(out, 'rb')
-  local read = text and text:read '*a' or ''
-  if text then text:close() end
-  os.remove(name)
-  os.remove(out)
-  if not ok then error(how, 0) end
-  if how.signal ~= 0 or how.code ~= 0 then
-    if how.code == 130 then host.stopped() end
-    error(('%d ranks ended with status %d'):format(ranks, how.code), 0)
-  end
+  local source = SCRIPT:gsub('@(%u+)@', { STEPS = tostring(steps), SCRIPT = quoted(script) })
+  local read = by_ranks.run(ranks, source, own, { out = 2, env = { OMP_NUM_THREADS = threads } })
   local found = require('ridge.scaling.steps').read(read)
   if not found then
     error(('%s has made no 8 steps by ridge.dist.DataParallel on %d ranks'):format(script, ranks),
