@@ -115,6 +115,10 @@ void rg_gather(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int64_t si
 void rg_scatter(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int64_t size,
                 const void *from);
 
+/* Elements of x side by side: where they are, or a copy at *room, which moves on behind it in steps
+** of 64 bytes. */
+const void *rg_gathered(const rg_tensor *x, char **room);
+
 /* Byte offset of element at (row-major) of tensor t. */
 int64_t rg_walk_offset(const rg_walk *walk, int32_t t, int64_t at);
 

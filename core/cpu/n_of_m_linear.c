@@ -48,21 +48,6 @@ typedef struct work {
 
 /* -- What is read ------------------------------------------------------------------------------ */
 
-/* The elements of a tensor where they are, or a copy in room. */
-static const void *whole(const rg_tensor *x, char **room)
-{
-  rg_walk walk;
-  void *to = *room;
-
-  if (rg_is_contiguous(x)) {
-    return x->_data;
-  }
-  rg_walk_init(&walk, (const rg_tensor *const[]){ x }, 1, x->_shape, x->_ndim);
-  rg_gather(&walk, 0, 0, x->_count, rg_dtype_bytes(x->_dtype), to);
-  *room += rg_round_up(rg_tensor_bytes(x), 64);
-  return to;
-}
-
 static int64_t room_for(const rg_call *call, const work *w)
 {
   int64_t bytes = w->m * w->windows * RG_WINDOW * 4 + rg_round_up(w->n * 4, 64);
@@ -93,8 +78,8 @@ static void take(work *w, const rg_rows *x, char *room)
     rg_run_f32(b->_data, b->_dtype, 0, b->_stride[0], w->n, w->bias);
   }
   room += rg_round_up(w->n * 4, 64);
-  w->index = whole(call->in[1], &room);
-  w->values = whole(call->in[2], &room);
+  w->index = rg_gathered(call->in[1], &room);
+  w->values = rg_gathered(call->in[2], &room);
 }
 
 /* -- Products ---------------------------------------------------------------------------------- */

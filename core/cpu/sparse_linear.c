@@ -49,21 +49,6 @@ typedef struct work {
 
 /* -- What is read ------------------------------------------------------------------------------ */
 
-/* The elements of a tensor where they are, or a copy in room. */
-static const void *whole(const rg_tensor *x, char **room)
-{
-  rg_walk walk;
-  void *to = *room;
-
-  if (rg_is_contiguous(x)) {
-    return x->_data;
-  }
-  rg_walk_init(&walk, (const rg_tensor *const[]){ x }, 1, x->_shape, x->_ndim);
-  rg_gather(&walk, 0, 0, x->_count, rg_dtype_bytes(x->_dtype), to);
-  *room += rg_round_up(rg_tensor_bytes(x), 64);
-  return to;
-}
-
 static bool goes_across(const work *w)
 {
   return w->block == 1 && w->m > RG_SPARSE_ROWS;
@@ -118,9 +103,9 @@ static void take(work *w, const rg_rows *x, char *room)
     room += rg_round_up(w->m, RG_SPARSE_BLOCK) * w->k * 4;
     turn_x(w);
   }
-  w->offset = whole(call->in[1], &room);
-  w->column = whole(call->in[2], &room);
-  w->values = whole(call->in[3], &room);
+  w->offset = rg_gathered(call->in[1], &room);
+  w->column = rg_gathered(call->in[2], &room);
+  w->values = rg_gathered(call->in[3], &room);
 }
 
 /* Do the rows follow each other over all entries, and do columns lie inside x? */

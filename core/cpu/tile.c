@@ -238,3 +238,17 @@ void rg_tile_close(const rg_walk *walk, int32_t t, int64_t at, int64_t n, int32_
   }
   rg_scatter(walk, t, at, n, size, from);
 }
+
+const void *rg_gathered(const rg_tensor *x, char **room)
+{
+  rg_walk walk;
+  void *to = *room;
+
+  if (rg_is_contiguous(x)) {
+    return x->_data;
+  }
+  rg_walk_init(&walk, (const rg_tensor *const[]){ x }, 1, x->_shape, x->_ndim);
+  rg_gather(&walk, 0, 0, x->_count, rg_dtype_bytes(x->_dtype), to);
+  *room += rg_round_up(rg_tensor_bytes(x), 64);
+  return to;
+}
