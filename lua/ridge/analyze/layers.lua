@@ -15,17 +15,6 @@ function M.memory_of(tensor)
   return tonumber(ffi.cast('intptr_t', ffi.cast('void *', tensor._t._storage)))
 end
 
---- Is what a place holds a parameter, trained or frozen, and not a buffer?
----@param place table of ridge.tensor.mode
----@return boolean
-function M.is_learned(place)
-  if place.trainable then return true end
-  for _, p in ipairs(place.module.params) do
-    if p.name == place.own then return p.frozen == true end
-  end
-  return false
-end
-
 local Layers = {}
 Layers.__index = Layers
 
@@ -58,7 +47,7 @@ local function hold(self, net)
       row.tied[#row.tied + 1] = { name = place.own, to = first[key] }
     else
       first[key] = place.name
-      local field = M.is_learned(place) and 'params' or 'buffers'
+      local field = mode.is_learned(place) and 'params' or 'buffers'
       row[field] = row[field] + place.tensor.count
       row.trainable = row.trainable + (place.trainable and place.tensor.count or 0)
       row.bytes = row.bytes + place.tensor.bytes

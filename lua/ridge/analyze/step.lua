@@ -8,7 +8,6 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local grad = require 'ridge.tensor.grad'
 local hooks = require 'ridge.tensor.leaf_hooks'
-local layers = require 'ridge.analyze.layers'
 local memory = require 'ridge.memory'
 local mode = require 'ridge.tensor.mode'
 local recompute = require 'ridge.tensor.recompute'
@@ -65,7 +64,7 @@ local function copies_of(net, args)
     end
   end
   for _, place in ipairs(mode.places(net)) do
-    if not layers.is_learned(place) then add(place.tensor) end
+    if not mode.is_learned(place) then add(place.tensor) end
   end
   M.each_tensor({ unpack(args, 1, args.n) }, add)
   return list
@@ -82,7 +81,7 @@ function UNCHANGED.on(entry)
     entry.modules[i] = { module = module, fields = fields_of(module) }
   end
   for _, place in ipairs(mode.places(entry.net)) do
-    if layers.is_learned(place) then
+    if mode.is_learned(place) then
       table.insert(entry.trained, { place = place, version = C.rg_tensor_version(place.tensor._t) })
     end
   end

@@ -157,8 +157,11 @@ end
 
 local function head(a)
   local of = a.batch and ('batch %d, '):format(a.batch) or ''
-  return ('%s, %s%s on %s: %s parameters, %s'):format(plain.line(a.class), of, a.dtype, a.device,
-    unit.grouped(a.params), unit.format('bytes', a.bytes))
+  local buffers = 0
+  for _, layer in ipairs(a.layers) do buffers = buffers + layer.buffers end
+  local beside = buffers > 0 and (' and %s in buffers'):format(unit.grouped(buffers)) or ''
+  return ('%s, %s%s on %s: %s parameters%s, %s'):format(plain.line(a.class), of, a.dtype, a.device,
+    unit.grouped(a.params), beside, unit.format('bytes', a.bytes))
 end
 
 -- '40 MFLOP', '64 FLOP'

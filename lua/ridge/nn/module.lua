@@ -452,10 +452,20 @@ local function own_text(self)
   return ok and text or ('%s (its __tostring raises)'):format(kind.__name)
 end
 
+-- Running statistics, scales and packed weights are stored and are no parameters.
+local function sizes_text(self)
+  local learned, stored = 0, 0
+  for _, p in ipairs(self:parameters()) do
+    stored = stored + p.tensor.count
+    if mode.is_learned(p) then learned = learned + p.tensor.count end
+  end
+  if stored == 0 then return '' end
+  if learned == stored then return ('(%d parameters)'):format(learned) end
+  return ('(%d parameters and %d in buffers)'):format(learned, stored - learned)
+end
+
 local function lines_of(self)
-  local _, stored = self:num_parameters()
-  local name = getmetatable(self).__name
-  local lines = { stored > 0 and ('%s(%d parameters)'):format(name, stored) or name }
+  local lines = { getmetatable(self).__name .. sizes_text(self) }
   for _, c in ipairs(self.children) do
     local text = own_text(c.module) or lines_of(c.module)
     lines[#lines + 1] = ('  (%s) %s'):format(c.name, (text:gsub('\n', '\n  ')))

@@ -142,6 +142,17 @@ function M.places(module, list, seen)
   return list
 end
 
+--- Is what a place holds a parameter, trained or frozen, and not a buffer?
+---@param place table
+---@return boolean
+function M.is_learned(place)
+  if place.trainable then return true end
+  for _, p in ipairs(place.module.params) do
+    if p.name == place.own then return p.frozen == true end
+  end
+  return false
+end
+
 --- What a place holds now; nil where the module has no such parameter any more.
 ---@param place table
 ---@return Tensor|nil

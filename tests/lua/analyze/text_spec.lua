@@ -8,9 +8,9 @@ local text = require 'ridge.analyze.text'
 local function plain(s) return (s:gsub('\226\128\175', ' '):gsub(' +\n', '\n'):gsub(' +$', '')) end
 
 local function layer(name, class, more)
-  local l = { name = name, class = class, calls = 1, params = 0, bytes = 0, flops = 0,
-    other_flops = 0, backward_flops = 0, backward_other_flops = 0, saved_bytes = 0, ms = 0,
-    backward_ms = 0, share = 0 }
+  local l = { name = name, class = class, calls = 1, params = 0, buffers = 0, bytes = 0,
+    flops = 0, other_flops = 0, backward_flops = 0, backward_other_flops = 0, saved_bytes = 0,
+    ms = 0, backward_ms = 0, share = 0 }
   for key, value in pairs(more or {}) do l[key] = value end
   return l
 end
@@ -54,6 +54,13 @@ total           3.5 ms    6.5 ms  100.0 %
 
 layers 8 ms and outside 2 ms make 10 ms; a step that nobody looks on at takes 9 ms (means of the]]
       .. ' faster half of 4 rounds)', plain(text.text(analysis())))
+  end)
+
+  it('counts what is stored beside parameters', function()
+    local a = analysis { params = 34 }
+    a.layers[2].params, a.layers[2].buffers, a.layers[4].buffers = 0, 1190, 10
+    assert.truthy(plain(text.text(a)):find('on cpu: 34 parameters and 1 200 in buffers, 4 KB', 1,
+      true))
   end)
 
   it('has columns for what there is', function()

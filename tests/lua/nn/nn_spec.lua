@@ -387,6 +387,20 @@ Mine(6 parameters)
   what stands behind = is a plain field, not trained, saved or moved with it: ]]
       .. "self:child('head', ...) makes it a part", tostring(Mine()))
   end)
+
+  it('says what is stored beside parameters, trained or frozen', function()
+    local net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm(3))
+    local head = 'nn.Sequential(15 parameters and %d in buffers)'
+    local buffers = select(2, net:num_parameters()) - 15
+    assert.truthy(buffers >= 6) -- means and variances
+    assert.equal(head:format(buffers), tostring(net):match '^[^\n]*')
+    local half = ridge.quant.half(nn.Sequential(nn.Linear(2, 3)):eval(), 'bf16')
+    assert.equal('nn.Sequential(9 parameters)', tostring(half):match '^[^\n]*')
+    local packed = ridge.quant.weights(nn.Sequential(nn.Linear(64, 32)):eval(),
+      { bits = 4, group = 32 }) -- 64 x 32 weights in bytes of two, a scale for 32 of them, bias
+    assert.equal('nn.Sequential(0 parameters and 1120 in buffers)',
+      tostring(packed):match '^[^\n]*')
+  end)
 end)
 
 describe('autocast', function()

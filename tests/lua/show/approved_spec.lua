@@ -209,7 +209,7 @@ describe('whole texts', function()
     local put, text = page()
     local told = require 'ridge.analyze.text'
     local function layer(name, class, params, flops, other, ms)
-      return { name = name, class = class, part = true, calls = 1, params = params,
+      return { name = name, class = class, part = true, calls = 1, params = params, buffers = 0,
         bytes = 4 * params, flops = flops, other_flops = other, backward_flops = 2 * flops,
         backward_other_flops = other, saved_bytes = 10 * other, ms = ms, backward_ms = 2 * ms,
         share = 3 * ms / 10, gflops = flops / ms / 1e6, backward_gflops = flops / ms / 1e6 }
