@@ -145,7 +145,8 @@ rg_status rg_cpu_unpack_bits(const rg_call *call, rg_tensor *const *out, rg_fram
 
 enum {
   DEPTH = 512, /* weights of a row that are opened at a time: 32 rows of them twice are 128 KB */
-  APART = DEPTH + 16 /* of those rows: at 2 KB they would fall into two sets of L1 */
+  APART = DEPTH + 16, /* of those rows: at 2 KB they would fall into two sets of L1 */
+  WIDENED = 1024      /* scales that are brought to f32 at a time, of four rows at least */
 };
 
 typedef struct work {
@@ -165,29 +166,39 @@ typedef struct work {
   int64_t room_bytes;
 } work;
 
-/* What a thread has: scales and minima of four rows of w, sums, and for many rows of x w as it is
+/* What a thread has: scales and minima of some rows of w, sums, and for many rows of x w as it is
 ** opened. */
 typedef struct place {
   float *scale, *min, *sums, *rows, *panel;
 } place;
 
+/* Rows of w whose scales are brought to f32 at a time, and numbers that they take. */
+static int64_t rows_widened(const work *w)
+{
+  int64_t rows = WIDENED / w->groups / RG_PACKED_ROWS * RG_PACKED_ROWS;
+
+  return rg_max_i64(RG_PACKED_ROWS, rg_min_i64(rows, RG_PANEL));
+}
+
+static int64_t widened(const work *w)
+{
+  return w->groups == 0 ? 0 : rg_round_up(rows_widened(w) * w->groups, 16);
+}
+
 static int64_t place_bytes(const work *w)
 {
   int64_t opened = w->m > RG_PACKED_ROWS ? (int64_t)RG_PANEL * (APART + DEPTH) : 0;
 
-  return rg_round_up((2 * RG_PACKED_ROWS * rg_round_up(w->groups, 16) + w->m * RG_PANEL + opened) *
-                         (int64_t)sizeof(float),
-                     64);
+  return rg_round_up((2 * widened(w) + w->m * RG_PANEL + opened) * (int64_t)sizeof(float), 64);
 }
 
 static place place_of(const work *w, int64_t thread)
 {
   float *at = (float *)(void *)(w->room + thread * w->room_bytes);
-  int64_t groups = rg_round_up(w->groups, 16);
-  float *sums = at + 2 * RG_PACKED_ROWS * groups;
+  float *sums = at + 2 * widened(w);
 
   return (place){ .scale = at,
-                  .min = at + RG_PACKED_ROWS * groups,
+                  .min = at + widened(w),
                   .sums = sums,
                   .rows = sums + w->m * RG_PANEL,
                   .panel = sums + w->m * RG_PANEL + RG_PANEL * APART };
@@ -207,6 +218,20 @@ static void widen_groups(const rg_tensor *from, int64_t j, int64_t g0, int64_t g
   }
 }
 
+/* All groups of some rows from j on, one row behind the other. */
+static void widen_rows(const work *w, const rg_tensor *from, int64_t j, int64_t rows, float *to)
+{
+  if (from->_stride[1] == 1 && from->_stride[0] == w->groups) {
+    const uint16_t *first = (const uint16_t *)from->_data + j * w->groups;
+
+    rg_simd()->cast->widen[RG_F16](to, first, NULL, rows * w->groups);
+    return;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    widen_groups(from, j + r, 0, w->groups, to + r * w->groups);
+  }
+}
+
 static rg_packed_row row_of(const work *w, const place *at, int64_t j, int64_t g0, int64_t g1)
 {
   return (rg_packed_row){ .w = (const uint8_t *)w->w->_data + j * w->w->_stride[0] +
@@ -219,23 +244,19 @@ static rg_packed_row row_of(const work *w, const place *at, int64_t j, int64_t g
 
 /* -- Few rows -- */
 
-/* What is added to the sums of row r of x and some rows of w from j on: what minima make of it, or
-** what codes that are multiplied as they are have too much. */
-static void add_more(const work *w, const place *at, int64_t r, int64_t j, int64_t some,
+/* What is added to the sums of row r of x and some rows of w: what minima make of it, or what codes
+** that are multiplied as they are have too much. */
+static void add_more(const work *w, const float *scale, const float *min, int64_t r, int64_t some,
                      float *sums)
 {
   const float *totals = w->totals + r * w->groups;
-  int64_t groups = rg_round_up(w->groups, 16);
   float by = w->min != NULL ? 1 : -w->less;
   float more[RG_PACKED_ROWS];
 
   if (w->min == NULL && w->bytes == NULL) {
     return;
   }
-  for (int64_t o = 0; o < some && w->min != NULL; o++) {
-    widen_groups(w->min, j + o, 0, w->groups, at->min + o * groups);
-  }
-  rg_gemm_kernels_now()->dots(more, totals, w->min != NULL ? at->min : at->scale, groups, w->groups,
+  rg_gemm_kernels_now()->dots(more, totals, w->min != NULL ? min : scale, w->groups, w->groups,
                               some);
   for (int64_t o = 0; o < some; o++) {
     sums[o] += by * more[o];
@@ -256,23 +277,29 @@ static void sums_of(const work *w, const rg_packed_row *row, int64_t r, bool fou
 /* Rows of x one by one, and columns of the result four at a time, for which x is read once. */
 static void singly(const work *w, const place *at, int64_t j0, int64_t columns)
 {
-  int64_t groups = rg_round_up(w->groups, 16);
+  int64_t most = rows_widened(w);
   int64_t some;
 
   for (int64_t c = 0; c < columns; c += some) {
+    const float *scale = at->scale + c % most * w->groups;
+    const float *min = at->min + c % most * w->groups;
     rg_packed_row row = row_of(w, at, j0 + c, 0, w->groups);
 
+    if (c % most == 0) {
+      widen_rows(w, w->scale, j0 + c, rg_min_i64(most, columns - c), at->scale);
+      if (w->min != NULL) {
+        widen_rows(w, w->min, j0 + c, rg_min_i64(most, columns - c), at->min);
+      }
+    }
     some = columns - c >= RG_PACKED_ROWS ? RG_PACKED_ROWS : 1;
     row.w_step = w->w->_stride[0];
-    row.scale_step = groups;
-    for (int64_t o = 0; o < some; o++) {
-      widen_groups(w->scale, j0 + c + o, 0, w->groups, at->scale + o * groups);
-    }
+    row.scale = scale;
+    row.scale_step = w->groups;
     for (int64_t r = 0; r < w->m; r++) {
       float *sums = at->sums + r * RG_PANEL + c;
 
       sums_of(w, &row, r, some > 1, sums);
-      add_more(w, at, r, j0 + c, some, sums);
+      add_more(w, scale, min, r, some, sums);
     }
   }
 }
@@ -283,10 +310,13 @@ static void few(const work *w, const place *at, int64_t j, float *sums)
   float y[RG_PACKED_ROWS];
 
   widen_groups(w->scale, j, 0, w->groups, at->scale);
+  if (w->min != NULL) {
+    widen_groups(w->min, j, 0, w->groups, at->min);
+  }
   w->kernels->dot[w->args->bits][w->m](&row, w->x, w->k, y);
   for (int64_t r = 0; r < w->m; r++) {
     sums[r * RG_PANEL] = y[r];
-    add_more(w, at, r, j, 1, sums + r * RG_PANEL);
+    add_more(w, at->scale, at->min, r, 1, sums + r * RG_PANEL);
   }
 }
 

@@ -347,20 +347,6 @@ static void transpose(float *y, const float *x, int64_t ldx, int64_t k, int64_t 
 
 /* -- One row times unpacked weights ----------------------------------------------------------- */
 
-ALWAYS_INLINE float sum_of(vec x)
-{
-#if defined(__AVX512F__)
-  return _mm512_reduce_add_ps((__m512)x);
-#else
-  float sum = 0;
-
-  for (int i = 0; i < LANES; i++) {
-    sum += x[i];
-  }
-  return sum;
-#endif
-}
-
 ALWAYS_INLINE vec load_bf16(const uint16_t *x)
 {
   typedef uint32_t words __attribute__((vector_size(LANES * 4)));

@@ -142,16 +142,6 @@ ALWAYS_INLINE void decode(const int bits, const uint8_t *p, decoder table, float
 
 /* -- Sums of a row ----------------------------------------------------------------------------- */
 
-ALWAYS_INLINE float total(vec x)
-{
-  float y = 0;
-
-  for (int i = 0; i < LANES; i++) {
-    y += x[i];
-  }
-  return y;
-}
-
 /* Some rows of x times a row of weights, or one times some: each is read once for all others. */
 ALWAYS_INLINE void dot(const int bits, const int rows, const int outs, const rg_packed_row *row,
                        const float *x, int64_t ldx, float *y)
@@ -190,7 +180,7 @@ ALWAYS_INLINE void dot(const int bits, const int rows, const int outs, const rg_
     }
   }
   for (int r = 0; r < rows * outs; r++) {
-    y[r] = total(sum[r]);
+    y[r] = sum_of(sum[r]);
   }
 }
 

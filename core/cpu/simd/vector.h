@@ -46,4 +46,18 @@ ALWAYS_INLINE vec splat(float x)
   return x - (vec){ 0 };
 }
 
+ALWAYS_INLINE float sum_of(vec x)
+{
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps((__m512)x);
+#else
+  float sum = 0;
+
+  for (int i = 0; i < LANES; i++) {
+    sum += x[i];
+  }
+  return sum;
+#endif
+}
+
 #endif

@@ -2,6 +2,8 @@
 --- Codes of a few bits as a layer keeps them, what they stand for, and products with them.
 
 local packed = require 'ridge.tensor.packed'
+local ACT = require('ridge.tensor.schema').ACT
+local code_of = require('ridge.tensor.dtype').code
 
 local M = {}
 
@@ -22,25 +24,22 @@ end
 function M.values(self)
   local t, rows = self._tensors, self.n_out
   bits_of.bits = self.bits
-  local code = packed.unpack_bits(t.weight, bits_of):to('f32'):reshape(rows, -1, self.group)
+  local codes = packed.unpack_bits(t.weight, bits_of):to('f32'):reshape(rows, -1, self.group)
   local scale = t.scale:to('f32'):reshape(rows, -1, 1)
-  local w = t.min and code * scale + t.min:to('f32'):reshape(rows, -1, 1)
-    or (code - 2 ^ (self.bits - 1)) * scale
+  local w = t.min and codes * scale + t.min:to('f32'):reshape(rows, -1, 1)
+    or (codes - 2 ^ (self.bits - 1)) * scale
   return w:reshape(rows, -1)
 end
-
-local given = {} -- options of the product
 
 --- The layer's product, with codes opened as they are multiplied.
 ---@param self table layer
 ---@param x Tensor [... x n_in and padding]
----@param dtype string of the result
+---@param answer string type of the result
 ---@return Tensor
-function M.product(self, x, dtype)
+function M.product(self, x, answer)
   local t = self._tensors
-  given.bits, given.group, given.activation = self.bits, self.group, self.activation
-  given.min, given.bias, given.dtype = t.min, t.bias, dtype
-  return packed.packed_linear(x, t.weight, t.scale, given)
+  return packed.product(x, t.weight, t.scale, t.min, t.bias, nil, self.bits, self.group,
+    ACT[self.activation], code_of(answer))
 end
 
 return M

@@ -11,7 +11,8 @@ local M = {}
 
 local need = ref.need
 local pack_bits, unpack_bits = run.of 'pack_bits', run.of 'unpack_bits'
-local packed_linear = run.of 'packed_linear'
+local product, multiply = run.filled 'packed_linear'
+local inputs, args = product.inputs, product.args
 
 local SPEC = {
   bits = { 'integer', required = true, doc = 'of a weight: 2, 3, 4, 6 or 8' },
@@ -51,6 +52,28 @@ function M.unpack_bits(packed, opts)
   return unpack_bits({ packed }, { bits = opts.bits })
 end
 
+-- The product, of arguments that were checked: no table of options is read, whose keys keep LuaJIT
+-- from compiling the layer's call (ridge.pairs).
+---@param x Tensor
+---@param w Tensor
+---@param scale Tensor
+---@param min Tensor|nil
+---@param bias Tensor|nil
+---@param x_scale Tensor|nil
+---@param bits integer
+---@param group integer
+---@param act integer of schema.ACT
+---@param answer integer code of the result's type
+---@return Tensor
+function M.product(x, w, scale, min, bias, x_scale, bits, group, act, answer)
+  inputs[0], inputs[1], inputs[2] = x._t, w._t, scale._t
+  inputs[3] = min ~= nil and min._t or nil
+  inputs[4] = bias ~= nil and bias._t or nil
+  inputs[5] = x_scale ~= nil and x_scale._t or nil
+  args.bits[0], args.group[0], args.act[0], args.dtype[0] = bits, group, act, answer
+  return multiply()
+end
+
 --- act(x W' + bias) with weights of a few bits, opened as they are multiplied: W is (code -
 --- 2^(bits - 1)) scale, or code scale + min.  Sums are in f32.  No gradient goes through it, and
 --- GPUs have none of it yet.
@@ -68,10 +91,12 @@ function M.packed_linear(x, w, scale, opts)
   need(w, 'packed_linear')
   need(scale, 'packed_linear')
   opts = options.check(SPEC, opts, 'packed_linear')
-  local x_scale = opts.x_scale
+  local min, bias, x_scale = opts.min, opts.bias, opts.x_scale
+  if min ~= nil then need(min, 'packed_linear') end
+  if bias ~= nil then need(bias, 'packed_linear') end
   if x_scale ~= nil then x_scale = run.number(x_scale, x, 'packed_linear') end
-  return packed_linear({ x, w, scale, opts.min, opts.bias, x_scale }, { bits = opts.bits,
-    group = opts.group, act = schema.ACT[opts.activation], dtype = dtype.code(opts.dtype) })
+  return M.product(x, w, scale, min, bias, x_scale, opts.bits, opts.group,
+    schema.ACT[opts.activation], dtype.code(opts.dtype))
 end
 
 return M

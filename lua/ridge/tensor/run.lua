@@ -38,6 +38,30 @@ function M.number(value, x, what)
   return ref.need(value, what)
 end
 
+--- A record whose caller fills in what C reads, for calls that are to cost little.
+---@param name string 'packed_linear'
+---@return table record inputs (a C array of rg_tensor pointers or nil), args (by name, C pointers,
+---  with the defaults in them)
+---@return fun(): Tensor calls it and gives the first result
+function M.filled(name)
+  local record = schema.of(name)
+  local index, n_in = record.index, #record.inputs
+  local inputs = ffi.new('const rg_tensor *[?]', math.max(1, n_in))
+  local bytes = ffi.new('double[?]', math.max(1, math.ceil(record.args_bytes / 8)))
+  local args = {}
+  for _, arg in ipairs(record.args) do
+    args[arg.name] = ffi.cast(C_TYPE[arg.type], ffi.cast('char *', bytes) + arg.offset)
+    if arg.default ~= nil then put(args[arg.name], arg.type, arg.default) end
+  end
+  local function once() return C.rg_op_call(index, inputs, n_in, bytes, nil, slot) end
+  return { inputs = inputs, args = args, bytes = bytes }, function()
+    call.settle()
+    local st = once()
+    if st ~= 0 then call.again(st, once) end
+    return ref.wrap(slot[0])
+  end
+end
+
 --- What calls a record.
 ---@param name string 'gather'
 ---@return fun(inputs: Tensor[], args: table|nil): Tensor, Tensor|nil gives the results; arguments
