@@ -239,8 +239,18 @@ function PARTS.room() -- the profile's own
     40 - kept), 1, true), notes(p))
 end
 
+ffi.cdef [[
+  typedef struct { size_t arena, free_n, fast_n, map_n, map, peak, fast, used, unused, top; } heap;
+  heap mallinfo2(void);
+]]
+local function allocated()
+  local heap = ffi.C.mallinfo2()
+  return tonumber(heap.used + heap.map)
+end
+
 function PARTS.dropped() -- more buffers than there may be: what is missing is counted
   local x = ridge.ones(64, { device = 'sim:0' })
+  local before = allocated()
   local p = profile(function() for _ = 1, 200 do x:exp() end end)
   check('dropped', p.traced.dropped > 0, p.traced.dropped)
   -- of each call: an id of ridge's, one of somebody's, the call, the kernel
@@ -250,6 +260,8 @@ function PARTS.dropped() -- more buffers than there may be: what is missing is c
   p = profile(function() x:exp() end)
   equal('buffers came back', 0, p.traced.dropped)
   equal('so that the next one has its kernel', 1, calls(p, 'kernel'))
+  local grown = allocated() - before
+  check('and were freed: 64 of 1 MiB', grown < 32 * 2 ^ 20, grown)
 end
 
 function PARTS.untimed()

@@ -44,6 +44,7 @@ describe('a plan of cuDNN', function()
     modes.autotune, modes.deterministic, modes.tf32 = 1, 0, 0
     ffi.C.unsetenv 'RG_SIM_DNN_ENGINES'
     ffi.C.unsetenv 'RG_SIM_DNN_NOTE'
+    ffi.C.unsetenv 'RG_SIM_DNN_FAILS'
   end)
 
   for name, make in pairs { convolution = image, attention = heads } do
@@ -98,6 +99,20 @@ describe('a plan of cuDNN', function()
     plans(heads())
     -- with channels first the stand-in takes nothing behind a convolution: the first one serves all
     assert.same({ 8, 0, 8, 3, 2 }, found)
+  end)
+
+  it('is the next one where a proposal does not run, which leaves no error to it', function()
+    ffi.C.setenv('RG_SIM_DNN_FAILS', '0', 1)
+    modes.autotune = 2
+    for _, make in ipairs { image, heads } do
+      local f = make()
+      local did, first = counted.during(f)
+      assert.equal(2, did.plans)
+      assert.equal(5, did.dnn) -- of the second: one, three that are timed, and the call's
+      local again, second = counted.during(f)
+      assert.same({ 0, 1 }, { again.plans, again.dnn })
+      assert.equal(0, (first:to 'f32' - second:to 'f32'):abs():max():item())
+    end
   end)
 
   it('is another one under other rules', function()

@@ -9,7 +9,9 @@
 // workspace is written to, what a descriptor cannot be without is there, and nothing is started or
 // compiled in a capture.  It has two engines (or RG_SIM_DNN_ENGINES), of which the first says that
 // its bits differ from run to run, and takes no bias or activation after a convolution with channels
-// first.  With RG_SIM_DNN_NVRTC=0 it finds no compiler for them.
+// first.  With RG_SIM_DNN_NVRTC=0 it finds no compiler for them.  The engine RG_SIM_DNN_FAILS is
+// planned and does not run, which leaves an error of the runtime behind; as a library that asks
+// after its launches, an engine takes such an error for its own.
 #if __has_include(<cudnn_graph.h>)
 
 #include "fakecuda.h"
@@ -329,6 +331,11 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     }
   }
   Lock held;
+  const char *fails = getenv("RG_SIM_DNN_FAILS");
+  if (fails && atoll(fails) == one<int64_t>(config, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1)) {
+    error(cudaErrorInvalidConfiguration);
+  }
+  if (cudaPeekAtLastError() != cudaSuccess) return CUDNN_STATUS_EXECUTION_FAILED;
   count(RGSIM_DNN);
   return enqueue(reinterpret_cast<Handle *>(handle)->stream,
                  [run]() mutable { run.all_of_it(); }) == cudaSuccess
