@@ -4,6 +4,7 @@
 ** them, and that they end.
 */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
@@ -424,6 +425,39 @@ static void test_long_row(int32_t workers)
   is_int(rg_live_tensors(), before, "and is given back");
 }
 
+/* The loader waits a tenth of a second at a time, and looks again.  While `patient`, each wait is
+** longer by 20 s: what is known at once was told, and nobody looked again. */
+static atomic_bool patient;
+static atomic_int ran_out;
+
+int pthread_cond_timedwait(pthread_cond_t *restrict of, pthread_mutex_t *restrict lock,
+                           const struct timespec *restrict until)
+{
+  struct timespec then = *until;
+
+  then.tv_sec += patient ? 20 : 0;
+  int code = pthread_cond_clockwait(of, lock, CLOCK_REALTIME, &then);
+
+  ran_out += patient && code != 0;
+  return code;
+}
+
+static void test_told(void)
+{
+  rg_loader *loader = loader_of(2, NULL);
+  rg_tensor *out[2] = { NULL, NULL };
+
+  patient = true;
+  is_status(order(loader, 0, BATCH), RG_OK, "a batch");
+  is_status(rg_loader_next(loader, out), RG_OK, "is waited for");
+  is_int(ran_out, 0, "until a thread says that it is there");
+  rg_tensor_release(out[0]);
+  rg_tensor_release(out[1]);
+  rg_loader_release(loader);
+  is_int(ran_out, 0, "and threads say that they end");
+  patient = false;
+}
+
 /* Rows without a transform, more than fit in a moment. */
 static void test_interrupted_rows(void)
 {
@@ -461,6 +495,7 @@ int main(void)
   test_long_row(0);
   test_long_row(2);
   test_interrupted_rows();
+  test_told();
   if (!tap_refusing()) {
     test_refusals();
   }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** When the events of a ring were, by the host's clock; and rings that become long.
+** When the events of a ring were, by the host's clock; rings that become long; and one whose first
+** event is a call with a body.
 */
+#include <pthread.h>
 #include <string.h>
 
 #include "tap.h"
@@ -121,10 +123,51 @@ static void test_many_names(void)
   rg_reader_close(reader);
 }
 
+/* A ring of its own, whose first event is a call with a body: number 0, which is its parent. */
+static void *body_in_thread(void *x)
+{
+  int32_t reader = opened(1 << RG_EVENT_OP | 1 << RG_EVENT_RANGE, 0, 100);
+  rg_happening e = { 0 };
+  rg_tensor *y = NULL;
+  int64_t at = 0;
+  int n = 0;
+
+  is_status(rg_reshape(x, (const int64_t[]){ 6 }, 1, &y), RG_OK, "a copy in another shape");
+  while (rg_reader_next(reader, &at, &e) == RG_OK && e.name != NULL) {
+    if (e.kind == RG_EVENT_OP) {
+      is_int(e.parent, 0, "what runs in the first call knows it");
+      n++;
+    } else {
+      ok(strcmp(e.name, "reshape") == 0 && e.parent == -1, "which is in none");
+    }
+  }
+  is_int(n, 1, "the copy itself");
+  rg_tensor_release(y);
+  rg_reader_close(reader);
+  return NULL;
+}
+
+static void test_first_body(void)
+{
+  rg_tensor *x = NULL;
+  rg_tensor *across = NULL;
+  pthread_t thread;
+
+  is_status(rg_empty(RG_F32, RG_CPU, (const int64_t[]){ 2, 3 }, 2, &x), RG_OK, "a matrix");
+  is_status(rg_transpose(x, 0, 1, &across), RG_OK, "which no view makes one axis");
+  if (pthread_create(&thread, NULL, body_in_thread, across) != 0) {
+    tap_bail("no thread");
+  }
+  (void)pthread_join(thread, NULL);
+  rg_tensor_release(across);
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
   test_time();
   test_long_ring();
   test_many_names();
+  test_first_body();
   return done();
 }
