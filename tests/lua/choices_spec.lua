@@ -176,6 +176,13 @@ describe('a measured path', function()
     assert.equal(found[1].path, path_of(function() plan:run(1) end))
   end)
 
+  it('of one product is that of all threads', function()
+    backend.set_threads(2)
+    local a = ridge.randn(256, 256)
+    local found = ridge.autotune(function() return a:matmul(a) end)
+    assert.same({ 1, 2 }, { #found, found[1].threads })
+  end)
+
   it('is not measured where a path is forced, or by threads of a batch', function()
     local a, b = ridge.randn(20, 48), ridge.randn(48, 33)
     backend.set_gemm 'own'

@@ -80,6 +80,18 @@ describe('fold_affine', function()
     assert.equal('mul', h:nodes()[#h:nodes()].inputs[1].producer.op)
   end)
 
+  it('takes scales before a linear function, one for each input', function()
+    local x = ridge.randn(2, 5)
+    local inner = ridge.rand(5) + 0.5
+    local h = folded(function(a) return linear(a * inner) end, x, function() inner:mul_(0.75) end)
+    local last = h:nodes()[#h:nodes()]
+    assert.equal('linear', last.op)
+    assert.is_nil(last.inputs[1].producer)
+    assert.equal('mul', last.inputs[2].producer.op) -- of the weights alone
+    local rows = ridge.rand(2, 1) + 0.5
+    assert.equal('mul linear', ops(folded(function(a) return linear(a * rows) end, x)))
+  end)
+
   it('leaves what is no constant, no channel, read twice or written', function()
     local x = ridge.randn(4, 5)
     local function stays(f, nodes)

@@ -239,6 +239,36 @@ describe('arithmetic', function()
     end
   end)
 
+  -- Rows whose sum tells a start at 2^-149 from one at 0: of some exponents in each octave one is
+  -- taken that keeps the two sums a unit of the last place apart, and at the end what they divide.
+  it('adds up the softmax of each column from zero', function()
+    local room = require('ffi').new 'float[1]'
+    local function f32(x)
+      room[0] = x
+      return tonumber(room[0])
+    end
+    local a, b, column, last = 0, 2 ^ -149, {}, -3
+    for octave = -125, last do
+      local tries = {}
+      for i = 1, 24 do tries[i] = (octave + i / 37) * math.log(2) end
+      local x = ridge.tensor(tries)
+      local e, found = x:exp():tolist(), nil
+      for i, y in ipairs(e) do
+        local c, d = f32(a + y), f32(b + y)
+        if octave == last then c, d = f32(1 / f32(c + 1)), f32(1 / f32(d + 1)) end
+        found = c ~= d and i or found
+      end
+      assert.is_truthy(found)
+      a, b = f32(a + e[found]), f32(b + e[found])
+      column[#column + 1] = x[found]:item()
+    end
+    column[#column + 1] = 0 -- the largest
+    local n = #column
+    local y = ridge.tensor(column):view(n, 1):expand(n, 64):contiguous():softmax(1)
+    assert.equal(f32(1 / f32(a + 1)), y[n][1]:item())
+    assert.equal(1, y:eq(y:narrow(2, 1, 1)):to('f32'):min():item()) -- every column is the same
+  end)
+
   it('multiplies matrices and names shapes that do not agree', function()
     local y = ridge.tensor { { 1, 2 }, { 3, 4 } }:matmul(ridge.tensor { { 1 }, { 1 } })
     assert.same({ { 3 }, { 7 } }, y:tolist())
