@@ -178,6 +178,12 @@ describe('a plan of a graph', function()
       .. 'parameter 1.weight', failure(g.plan, g))
     assert.matches('1.weight: .* has the shape %[4,6%] and not that of',
       failure(g.plan, g, { tensors = { ['1.weight'] = x } }))
+    assert.matches('graph:plan: a tensor is expected, got 5$',
+      failure(g.plan, g, { tensors = { ['1.weight'] = 5 } }))
+    local gone = ridge.ones(4, 6)
+    gone:release()
+    assert.matches('graph:plan: the tensor f32%[4,6%] was released$',
+      failure(g.plan, g, { tensors = { ['1.weight'] = gone } }))
     local plan = g:plan { tensors = net:state() }
     assert.equal(bits.of(net(ridge.zeros(3, 6))), bits.of(plan:run()))
     assert.equal(bits.of(net(x)), bits.of(plan:run { input = x }))

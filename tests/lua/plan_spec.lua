@@ -19,6 +19,19 @@ describe('plans', function()
     assert.equal('matmul fused', table.concat(plan:facts().steps, ' '))
   end)
 
+  it('of steps alone know what their modules held, too', function()
+    local net = ridge.nn.Sequential(ridge.nn.Linear(3, 2), ridge.nn.Linear(2, 1))
+    local x = ridge.ones(1, 3)
+    local function body() return ridge.inference(net, x) end
+    local plan = require('ridge.plan').steps(body) -- as %bench makes them
+    assert.is_true(plan:is_current())
+    assert.equal(body():item(), plan():item())
+    net[2].bias = ridge.ones(1)
+    assert.same({ false, '2.bias' }, { plan:is_current() })
+    assert.matches('plan: 2.bias was replaced after the capture', tostring(failure(plan)))
+    assert.equal(body():item(), require('ridge.plan').steps(body)():item())
+  end)
+
   it('keep reads before the writes that follow, where both share memory but no places', function()
     local n = 100003 -- many pieces of one loop, for several threads
     for shift = -1, 1 do

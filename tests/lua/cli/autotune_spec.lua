@@ -85,7 +85,10 @@ describe('ridge autotune', function()
     local text = tuning()
     assert.same(BOTH, sizes())
     assert.matches('1 product measured, %d by [%l ]+, 1 known before', text)
-    assert.matches('0 products measured, 0 by [%l ]+, 2 known before', (tuning()))
+    assert.matches('m x k x n +type +threads +taken', text)
+    text = tuning() -- and no table without a row
+    assert.matches('0 products measured, 0 by [%l ]+, 2 known before', text)
+    assert.is_nil(text:find('m x k x n', 1, true))
     assert.same(BOTH, sizes())
     text = tuning "--again --where 'width > 40'"
     assert.matches('1 product measured', text)

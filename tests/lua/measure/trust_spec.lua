@@ -64,6 +64,40 @@ describe('what a machine can promise', function()
     assert.matches('x1%.68 and holds 25 %%', trust.text(s))
   end)
 
+  it('is a page of what was found, kind by kind', function()
+    local kinds = {}
+    for i, kind in ipairs { 'small', 'linear', 'softmax', 'streaming' } do
+      local x = math.log(1 + i / 100)
+      kinds[i] = { kind = kind, sd = x, layout = math.log(1.05), within = math.log(3), up = x,
+        down = math.log(1.25), alone = { [5] = 3 * x, [9] = 2 * x, [12] = x },
+        paired = { [5] = math.log(1.5), [9] = x, [12] = 0 } }
+    end
+    assert.equal([[
+What this machine can promise: 12 processes in 30 s, 1 thread.
+
+states: two; the slow one is x1.50 and holds 20 % of the time
+  a fast one lasts 2 s (median), one in twenty 3.5 s or more
+  a slow one lasts 0.5 s (median), one in twenty 0.75 s or more
+
+standard deviation of                  processes   layouts   windows   95 % of processes
+x + 1, 64 floats (L1)                      1.0 %     5.0 %        x3   -20.00 % .. +1.00 %
+linear, 16 x 256 x 256 (L2)                2.0 %     5.0 %        x3   -20.00 % .. +2.00 %
+softmax, 60 x 1000                         3.0 %     5.0 %        x3   -20.00 % .. +3.00 %
+x + 1, 4 M floats (memory)                 4.0 %     5.0 %        x3   -20.00 % .. +4.00 %
+
+differences that can be told apart, with 5 / 9 / 12 passes          side by side in each pass
+x + 1, 64 floats (L1)                  3.0 % / 2.0 % / 1.0 %      50.0 % / 1.0 % / 0.0 %
+linear, 16 x 256 x 256 (L2)            6.1 % / 4.0 % / 2.0 %      50.0 % / 2.0 % / 0.0 %
+softmax, 60 x 1000                     9.3 % / 6.1 % / 3.0 %      50.0 % / 3.0 % / 0.0 %
+x + 1, 4 M floats (memory)             12.5 % / 8.2 % / 4.0 %     50.0 % / 4.0 % / 0.0 %
+
+An interval of one process (quick, %bench) is widened by what processes
+of its kind of work differ by; where the kind is not known, as of a function: -3.85 % .. +5.00 %.]],
+      trust.text { n = 12, seconds = 30, threads = 1, kinds = kinds, up = math.log(1.04),
+        down = math.log(1.05), states = { n = 2, factor = 1.5, share_slow = 0.2,
+          fast_s = { 2, 3.5 }, slow_s = { 0.5, 0.75 } } })
+  end)
+
   it('is an interval that no end leaves: factors, never below 0', function()
     local text = trust.text(trust.summary(record_of(12, { process = 2, layout = 1, window = 1 })))
     assert.is_nil(text:find('%-%d%d%d'))

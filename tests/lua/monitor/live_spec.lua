@@ -137,6 +137,32 @@ describe('a run that is watched', function()
     run:close()
   end)
 
+  it('has three curves below it, those of a training first, as far as there is room', function()
+    local w = ridge.tensorboard(folder)
+    for step, x in ipairs { 4, 2, 1 } do
+      for _, name in ipairs { 'zeal', 'accuracy', 'loss', 'ardor', 'training_loss' } do
+        w:scalar(name, x, step)
+      end
+    end
+    w:scalar('epoch_loss', 1, 3) -- one value is no curve
+    w:close()
+    local run = live.open(folder)
+    run:look()
+    local function names(height)
+      local lines, list = run:screen { columns = 400, lines = height }, {}
+      for _, line in ipairs(lines) do
+        if run.curves[line] then list[#list + 1] = line end
+      end
+      return table.concat(list, ' '), #lines
+    end
+    assert.same({ 'training_loss loss accuracy', 28 }, { names(200) }) -- a line, and nine each
+    assert.same({ 'training_loss loss accuracy', 28 }, { names(29) })
+    assert.same({ 'training_loss loss', 19 }, { names(28) })
+    assert.same({ 'training_loss', 10 }, { names(11) })
+    assert.same({ '', 1 }, { names(10) })
+    run:close()
+  end)
+
   it('that is long keeps the shape of its curve', function()
     local w = ridge.tensorboard(folder, { buffer = 2 ^ 24 })
     for i = 1, 5000 do w:scalar('x', i, i) end

@@ -57,6 +57,16 @@ describe('a network', function()
     assert.is_false((pcall(network.of, { 'mpi\n' })))
   end)
 
+  it('has the mean of both middle rounds where their number is even', function()
+    for _, rounds in ipairs { { 2, { 1, 3 } }, { 3.5, { 9, 5, 1, 2 } }, { 2, { 8, 1, 2, 1, 9 } },
+                              { 4, { 1, 1, 2, 6, 9, 9 } } } do
+      local found = network.of { written(1000, 0.5, rounds[2]) }
+      for i, bytes in ipairs(BYTES) do
+        assert.near(rounds[1] * (1000 + 0.5 * bytes), found.sizes[i].med, 0.01)
+      end
+    end
+  end)
+
   describe('that is kept', function()
     local folder, db
     before_each(function()

@@ -141,6 +141,10 @@ describe('a value of ridge', function()
     assert.truthy(trained:find('^trainer of nn.Sequential%(648 parameters%)\n'))
     assert.truthy(trained:find('\nloss [%d.]+ .+ [%d.]+\naccuracy '), trained)
     assert.truthy(trained:find('2 batches a step, clipped at 1', 1, true))
+    local seconds = trainer.trained_s
+    trainer.trained_s = 0.25 * trainer:summary().total_steps
+    assert.matches('%W3%W+s: 250%W+ms a step   best loss', tostring(trainer))
+    trainer.trained_s = seconds
     for n = 8, 10 do -- eight rows are shown; one more is one before
       local rows = setmetatable({}, getmetatable(trainer.history))
       for k = 1, n do rows[k] = { epoch = k, loss = 1 / k } end

@@ -126,6 +126,14 @@ describe('what is found', function()
     assert.same({ 2 }, numbers(x:compress(some)))
     assert.matches('compress: the condition bool%[2%] is no list of at most 1',
       said(function() return ridge.ones(1):compress(some) end))
+    for _, axis in ipairs { false, 1 } do -- of what is none, and of what is gone, by its own name
+      local gone = ridge.ones(2, 3)
+      gone:release()
+      assert.matches('compress: a tensor is expected, got 5$',
+        said(x.compress, 5, some, axis or nil))
+      assert.matches('compress: the tensor f32%[2,3%] was released$',
+        said(x.compress, gone, some, axis or nil))
+    end
   end)
 
   it('is each value once', function()
