@@ -58,8 +58,7 @@ function M.spark(counts)
   local list = {}
   for i, c in ipairs(counts) do
     -- a bin that holds anything is never drawn as an empty one
-    local step = highest > 0 and math.ceil(c / highest * #BARS) or 1
-    list[i] = c == 0 and ' ' or BARS[math.max(1, step)]
+    list[i] = c == 0 and ' ' or BARS[math.max(1, math.ceil(c / highest * #BARS))]
   end
   return table.concat(list)
 end
