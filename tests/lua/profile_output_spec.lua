@@ -352,6 +352,17 @@ describe('a flame graph', function()
     assert.near(boxes[2].x + 354, boxes[3].x, 0.01)
   end)
 
+  it('tells own times of what has something in it', function()
+    local text = {}
+    require('ridge.profile.flame').draw({ ns = 100, tree = { name = 'all', kind = 'all', calls = 1,
+      ns = 100, self_ns = 25, within = { { name = 'a', kind = 'op', calls = 2, ns = 75,
+        self_ns = 75, within = {} } } } }, function(part) text[#text + 1] = part end)
+    text = table.concat(text):gsub('\226\128\175', ' ')
+    local told = {}
+    for title in text:gmatch '<title>(.-)</title>' do told[#told + 1] = title end
+    assert.same({ 'all: 100 ns, 100.00 %, 25 ns of its own', 'a: 75 ns, 75.00 %, 2 calls' }, told)
+  end)
+
   it('of nothing is one', function()
     parse(file_of(function(path) ridge.profile(function() end):flame(path) end))
   end)

@@ -332,6 +332,15 @@ describe('the picture', function()
     assert.near(2, slope, 0.02)
     assert.is_true(err > 0 and err < 0.02 and residual < 0.05)
     assert.is_nil(fit { points[1], points[2], points[3] })
+    -- logarithms at -3, -1, 1, 3 that are 1, -1, -1, 1: no slope, squares of 4 in all, of 20 those
+    -- of x, and two of the four are free
+    for i, y in ipairs { 1, -1, -1, 1 } do
+      points[i] = { x = math.exp(2 * i - 5), y = math.exp(y) }
+    end
+    slope, err, residual = fit { unpack(points, 1, 4) }
+    assert.near(0, slope, 1e-12)
+    assert.near(math.sqrt(0.1), err, 1e-12)
+    assert.near(math.sqrt(2), residual, 1e-12)
   end)
 
   it('steps finds the tile', function()

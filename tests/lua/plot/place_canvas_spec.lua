@@ -295,6 +295,25 @@ describe('the margins of a panel', function()
   end)
 end)
 
+describe('the interval of a point', function()
+  it('has a cap where it reaches out of the marker by more than one unit', function()
+    local theme, scale = require('ridge.plot.theme').get 'light', require 'ridge.plot.scale'
+    local function caps(lo, hi) -- from the middle of a panel of one unit a number
+      local found = {}
+      local panel = axes.panel({ marker = function() end, line = function(_, x1, y1, x2, y2)
+        if y1 == y2 then found[#found + 1] = ('%g at %g'):format(x2 - x1, y1) end
+      end }, theme, { x = 0, y = 0, w = 64, h = 64 }, { x = { scale = scale.linear(0, 64) },
+        y = { scale = scale.linear(0, 64) } })
+      panel:point('circle', 32, 32, lo, hi, { radius = 3 })
+      return table.concat(found, ', ')
+    end
+    assert.equal('', caps(28, 36))
+    assert.equal('6 at 37', caps(27, 36))
+    assert.equal('6 at 27', caps(28, 37))
+    assert.equal('6 at 27, 6 at 37', caps(27, 37))
+  end)
+end)
+
 describe('given ticks', function()
   it('keep apart, and the last of two that do not is left out', function()
     local theme = require('ridge.plot.theme').get 'light'

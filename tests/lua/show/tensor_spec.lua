@@ -87,6 +87,24 @@ describe('a tensor as text', function()
     assert.is_true(reads < 5e6)
   end)
 
+  it('tells ends of 100000 and more, and below a thousandth, in powers of ten', function()
+    for value, word in pairs { [99999] = '1e+05', [100000] = '1.00e+05', [-100000] = '-1.00e+05',
+      [2 ^ -10] = '9.77e-04', [2 ^ -9] = '0.001953', [0] = '0' } do
+      local text = tensor('f64', { 20 }, numbers(20, function() return value end))
+      assert.equal(word, text:match ' std [^ ]+   all (%S+)\n*$')
+    end
+  end)
+
+  it('has the first of those that are the least, and of those that are the greatest', function()
+    local stats = require('ridge.show.summary').stats
+    for _, sign in ipairs { 1, -1 } do -- 0 and -0 are equal
+      local values = { 0 * sign, 0 * -sign }
+      local found = stats(function(i) return values[i + 1] end, 2)
+      assert.equal(sign * math.huge, 1 / found.min)
+      assert.equal(sign * math.huge, 1 / found.max)
+    end
+  end)
+
   it('counts values at both ends of the range of doubles', function()
     local stats = require('ridge.show.summary').stats
     for _, unit in ipairs { 2 ^ -1074, 2 ^ -1060, 1e-200, 1e200, 2 ^ 1021 } do
