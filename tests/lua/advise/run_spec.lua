@@ -175,9 +175,11 @@ for _ = 1, 4 do
   optimizer:step()
 end
 os.exit(3)
+print 'after the end'
 ]])
     local status, out = program.run { 'advise', path, '--lines', '--seconds', '0.5' }
     assert.equal(3, status)
+    assert.is_nil(out:find 'after the end')
     local rows = select(2, out:gsub('\n0%d%d %S+', ''))
     assert.equal(60, rows)
   end)

@@ -246,6 +246,26 @@ describe('ridge autotune', function()
     assert.matches('^operation,problem,path', assert(io.open(folder .. '/c.csv')):read '*a')
   end)
 
+  it('is listed with times that are some: above 0 and finite', function()
+    local st = store.open(db, 'write')
+    local id = st:machine { cpu = 'x' }
+    for i, times in ipairs { '{"ns":0,"ratio":0.5,"ratio_lo":0.4,"ratio_hi":0.8}',
+        '{"ns":250,"ratio":0.5,"ratio_lo":0,"ratio_hi":0.8}',
+        '{"ns":250,"ratio":0.5,"ratio_lo":0.4,"ratio_hi":1e999}',
+        '{"ns":-1,"ratio":0,"ratio_lo":0.4,"ratio_hi":0.8}' } do
+      st.db:run([[INSERT INTO choice(uuid, machine_id, versions, operation, problem, path, standard,
+        rounds, times, at) VALUES(?, ?, '{}', 'product', ?, 'own', 'onednn', 15, ?, 1)]],
+        sqlite.blob(tostring(i)), id, 'p' .. i, '{"own":' .. times .. '}')
+    end
+    st:close()
+    local said = {}
+    for problem, gains in choices('--all --as csv'):gmatch '(p%d),own,onednn,([^\n]-),15,1,' do
+      said[#said + 1] = problem .. ' ' .. gains
+    end
+    table.sort(said)
+    assert.same({ 'p1 2,1.25,2.5,', 'p2 ,,,250', 'p3 ,,,250', 'p4 ,,,' }, said)
+  end)
+
   it('is listed without a word to the terminal, whatever stands in a file', function()
     local text = choices()
     assert.matches('no results database', text)

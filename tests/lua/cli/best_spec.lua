@@ -138,6 +138,23 @@ to decide: ridge best sizes --for 'min fwd' --settle 5m
     assert.is_nil(text:find 'to decide')
   end)
 
+  it('is settled where -P gave other values than the recipe has', function()
+    local file = io.open(folder .. '/others.lua', 'w')
+    file:write((RECIPE:gsub("'sizes'", "'others'"):gsub('\nridge.sweep', '\nreturn ridge.sweep')
+      :gsub(':run %b{}', '')))
+    file:close()
+    local text, status = ridge(('sweep %s/others.lua -P n=8,16 --no-calibrate'):format(folder),
+      '2>&1')
+    assert.equal(0, status, text)
+    write [[UPDATE timing SET med = 70, ci_lo = 60, ci_hi = 80, pass_med = NULL, quiet = NULL
+      WHERE cache <> 'first' AND attempt_id IN (SELECT best_attempt FROM trial WHERE sweep_id =
+        (SELECT id FROM sweep WHERE name = 'others'))]]
+    write "UPDATE attempt SET grade = 'B', flags = ''"
+    text, status = ridge("best others --for fwd --settle 1s", '2>&1')
+    assert.equal(0, status, text)
+    assert.matches('1 pair timed side by side, [01] told apart\n', text)
+  end)
+
   it('leaves disturbed points out, and shows and takes them back when asked', function()
     local before = sqlite.open(db, 'write')
     before:exec [[UPDATE attempt SET grade = 'D'

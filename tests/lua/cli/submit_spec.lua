@@ -145,5 +145,8 @@ describe('ridge submit', function()
   it('says how many tasks have nothing to do', function()
     assert.matches('4 points; a task has 0 to 1, by hash\n  4 of them have no point',
       (submit('slurm', '-n 8')))
+    -- where two of five have none, one of the other three has two of the four: the first one
+    assert.matches('4 points; a task has 0 to 2, by hash\n  2 of them have no point',
+      (submit('slurm', '-n 5 -o five.sbatch')))
   end)
 end)
