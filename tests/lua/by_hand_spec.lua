@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Small modules whose answers are worked out by hand: how the operations of calls divide, choices
---- of plans that are kept, how busy and how warm processors are, measured points as text.
+--- of plans that are kept, how busy and how warm processors are, lines to ranks, measured points as
+--- text.
 
 local ridge = require 'ridge'
 local heat = require 'ridge.monitor.heat'
@@ -159,6 +160,18 @@ describe('how warm processors are', function()
     assert.same({}, heat.read())
     heat.ROOT = root .. '/none'
     assert.same({}, heat.read())
+  end)
+end)
+
+describe('a line to ranks', function()
+  it('is there where nothing else is open, by the number 0', function()
+    local pipe = assert(io.popen([[LUA_PATH='lua/?.lua;lua/?/init.lua;;' luajit -e '
+      local line = require "ridge.launch.line"
+      local listener = line.listen "127.0.0.1"
+      local to = line.connect({ "127.0.0.1" }, listener.port, 5000)
+      print(listener.fd, to ~= nil)' <&- 2>&1]]))
+    assert.equal('0\ttrue\n', pipe:read '*a')
+    pipe:close()
   end)
 end)
 

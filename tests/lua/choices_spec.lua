@@ -331,6 +331,18 @@ describe('a measured path', function()
     assert.matches('autotune: a function is expected, got 3', tostring(message))
   end)
 
+  it('is of 1024 threads at most, and of fewer elements than 2^53', function()
+    local most = '7x8x9 f32 f32*f32=f32 t1024 base: own'
+    backend.apply { choices = most }
+    assert.equal(most, choices.text())
+    for _, text in ipairs { '7x8x9 f32 f32*f32=f32 t1025 base: own',
+      '9007199254740992x8x9 f32 f32*f32=f32 t1 base: own' } do
+      assert.has_error(function() backend.apply { choices = text } end)
+      assert.equal(most, choices.text())
+    end
+    backend.forget_choices()
+  end)
+
   it('is shown with its interval, and many as a table', function()
     backend.apply { choices = '7x8x9 f32 f32*f32=f32 t1 base: own' }
     assert.equal('7 x 8 x 9, f32: own, not measured here', tostring(backend.choices()[1]))

@@ -140,6 +140,18 @@ describe('an ONNX file', function()
     end)
   end
 
+  it('is not written where a name is no text, and says so', function()
+    local path = os.tmpname()
+    local named = model.graph.name
+    model.graph.name = 3
+    local ok, e = pcall(file.write, path, model, nil, 'onnx.write')
+    model.graph.name = named
+    os.remove(path)
+    assert.is_false(ok)
+    assert.equal('EARG', e.code)
+    assert.matches('onnx.write: a text is expected in the model, got 3', e.message, 1, true)
+  end)
+
   it('keeps more than 2^53 in a whole number', function()
     assert.is_true(ffi.istype('int64_t', node.attributes.big.value))
   end)

@@ -347,6 +347,9 @@ describe('training with rounding', function()
     assert.is_true(t.training)
     assert.is_true(apart(q(x), ridge.inference(t, x)) < 1e-3 * y:abs():max():item())
     assert.equal('quant.PackedLinear', getmetatable(q[1]).__name)
+    assert.equal('quant.convert: 1 of 1 layers with weights\nlayer  class      type\n'
+      .. '1      nn.Linear  w2\ntrained with rounding to 2 bits in groups of 32',
+      tostring(ridge.quant.report(q)))
     local function loss(made) return (made(x) - y):square():mean():item() end
     assert.is_true(loss(q) < 0.5 * loss(ridge.quant.weights(net:eval(), { bits = 2 })))
   end)
