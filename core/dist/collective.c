@@ -378,11 +378,10 @@ static rg_status broadcast(rg_group_work *w, const rg_group_call *call)
   return spread(w, call);
 }
 
-rg_status rg_group_run(rg_group_work *w, const rg_group_call *call)
+static rg_status exchange_data(rg_group_work *w, const rg_group_call *call)
 {
   int32_t me = w->transport.rank;
 
-  RG_TRY(announce(w, call));
   switch (call->kind) {
   case RG_GROUP_BROADCAST:
     return broadcast(w, call);
@@ -399,4 +398,19 @@ rg_status rg_group_run(rg_group_work *w, const rg_group_call *call)
   default:
     return RG_OK;
   }
+}
+
+static void mark(const rg_group_call *call, int32_t which)
+{
+  if (call->times != NULL) call->times[which] = rg_clock_ns();
+}
+
+rg_status rg_group_run(rg_group_work *w, const rg_group_call *call)
+{
+  mark(call, RG_GROUP_BEGAN);
+  RG_TRY(announce(w, call));
+  mark(call, RG_GROUP_CAME);
+  RG_TRY(exchange_data(w, call));
+  mark(call, RG_GROUP_ENDED);
+  return RG_OK;
 }

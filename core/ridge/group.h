@@ -45,7 +45,14 @@ typedef struct rg_group_call {
   double weight; /* RG_GROUP_WEIGHTED: 0 or more */
   const void *in;
   void *out; /* may be in, but of all_gather */
+  /* NULL, or written to by the time the call has ended, in ns of rg_clock_ns: when the thread of
+  ** the group began with it, when all ranks had told what they do, and when it ended.  What a call
+  ** that failed did not reach stays as it was. */
+  int64_t *times;
 } rg_group_call;
+
+/* Which of a call's times is what. */
+enum { RG_GROUP_BEGAN = 0, RG_GROUP_CAME = 1, RG_GROUP_ENDED = 2, RG_GROUP_TIMES = 3 };
 
 /* Libraries for messages. */
 enum {

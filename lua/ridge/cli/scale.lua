@@ -18,7 +18,8 @@ local SPEC = {
 Measures the steps of a script that trains by ridge.dist.DataParallel on a few ranks of this
 machine, and predicts them on more: a step is simulated bucket by bucket, from when each is ready on
 one rank, what ridge net found of messages, and how much single steps vary. It prints both, the
-model's band, and what breaks near-linearity (90 % of the ideal) first.
+model's band, and what breaks near-linearity (90 % of the ideal) first. --timeline draws when each
+rank computes, waits and transfers, in one more start.
 
     ridge net -n 2..4 && ridge scale train.lua --ranks 1..64*2 -o scale.png
     ridge scale train.lua --ranks 1..1024*2 --alpha 12 --rate 2.8 --machine 4   # of another network
@@ -39,6 +40,8 @@ machine, which no network is as fast as.]],
   { 'alpha', 0, 'us of a message, where ridge net does not know it', min = 0, max = 1e9 },
   { 'rate', 0, 'GB/s of a message, likewise', min = 0, max = 1e6 },
   { 'out', '', 'a picture of both: scale.png', short = 'o', writes = 'file' },
+  { 'timeline', '', 'a picture of one step by rank, of the most that are measured',
+    writes = 'file' },
   stored.AS,
   stored.DB,
 }
@@ -47,24 +50,25 @@ machine, which no network is as fast as.]],
 local function quoted(text) return ('%q'):format(text):gsub('\\\n', '\\n') end
 
 local SCRIPT = [[
-local steps, recipe = require 'ridge.scaling.steps', require 'ridge.cli.recipe'
+local watched, recipe = require '@WATCHED@', require 'ridge.cli.recipe'
 local out, stop = table.remove(arg, 1), {}
-local list = steps.watch(@STEPS@, stop)
+local found = watched.watch(@STEPS@, stop)
 local status = recipe.run(assert(recipe.find(@SCRIPT@)), { unpack(arg) }, { stop = stop,
   after = function(...) return ... end })
 if require('ridge.world').init().rank == 0 then
   local file = assert(io.open(out, 'w'))
-  file:write(steps.text(list))
+  file:write(watched.text(found))
   file:close()
 end
 return status
 ]]
 
--- Start ranks, and what they took.
-local function launch(ranks, script, steps, own, threads)
-  local source = SCRIPT:gsub('@(%u+)@', { STEPS = tostring(steps), SCRIPT = quoted(script) })
+-- Start ranks, and what they took; watched: the module that looks at them.
+local function launch(watched, ranks, script, steps, own, threads)
+  local source = SCRIPT:gsub('@(%u+)@', { STEPS = tostring(steps), SCRIPT = quoted(script),
+    WATCHED = watched })
   local read = by_ranks.run(ranks, source, own, { out = 2, env = { OMP_NUM_THREADS = threads } })
-  local found = require('ridge.scaling.steps').read(read)
+  local found = require(watched).read(read)
   if not found then
     error(('%s has made no 8 steps by ridge.dist.DataParallel on %d ranks'):format(script, ranks),
       0)
@@ -138,10 +142,12 @@ function M.main(argv)
     for i = 1, opt.starts do
       starts[i] = {}
       for _, n in ipairs(to_measure) do
-        starts[i][n] = launch(n, rest[1], opt.steps, own, threads)
+        starts[i][n] = launch('ridge.scaling.steps', n, rest[1], opt.steps, own, threads)
       end
     end
     local measured, one = steps.together(starts, to_measure)
+    local spans = opt.timeline ~= '' and require('ridge.scaling.spans').step(launch(
+      'ridge.scaling.spans', to_measure[#to_measure], rest[1], opt.steps, own, threads))
     local machine = opt.machine > 0 and opt.machine
       or math.max(math.floor(processors / threads), to_measure[#to_measure])
     local predicted = scaling.predict(measured, one, net, { ranks = unique(ranks),
@@ -153,8 +159,12 @@ function M.main(argv)
     stored.show(scaling.rows(measured, predicted, opt.as == 'table' and 4 or nil), { as = opt.as })
     local sentences = scaling.sentences(measured, predicted, facts)
     if opt.as == 'table' then plain.print(sentences, '\n') end
+    facts.device = (opt.out ~= '' or spans)
+      and require('ridge.sweep.device').lab('cpu').facts().machine.cpu
+    if spans then
+      stored.picture(require('ridge.scaling.timeline').make(spans, facts), opt.timeline)
+    end
     if opt.out ~= '' then
-      facts.device = require('ridge.sweep.device').lab('cpu').facts().machine.cpu
       stored.picture(require('ridge.scaling.picture').make(scaling.rows(measured, predicted), facts,
         sentences), opt.out)
     end

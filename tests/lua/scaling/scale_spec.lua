@@ -96,7 +96,8 @@ end
 error 'it has been looked at before']])
       local text, status = folders.run(('RIDGE_LOCKS=%s RIDGE_PROGRESS=off ./ridge scale '
         .. '%s/train.lua --steps 12 --starts 1 --ranks 1,2,1024 --alpha 1000 --rate 1 --db '
-        .. '%s/s.db --as csv -- --width 16'):format(folder, folder, folder))
+        .. '%s/s.db --as csv --timeline %s/t.png -- --width 16'):format(folder, folder, folder,
+        folder))
       assert.equal(0, status, text)
       local seen = {}
       for n, how, us in text:gmatch '\n(%d+),(%l+),([%d.e+]+)' do
@@ -110,6 +111,11 @@ error 'it has been looked at before']])
         WHERE name IN ('step_us', 'model_us', 'model_us_lo', 'efficiency') GROUP BY 1, 2"
         --as csv --db %s/s.db]]):gsub('\n%s*', ' '):format(folder))
       assert.matches('\nefficiency,,2\nmodel_us,model,3\nmodel_us_lo,model,3\nstep_us,,2\n', text)
+      local file = assert(io.open(folder .. '/t.png', 'rb'))
+      local png = file:read '*a'
+      file:close()
+      assert.matches('The step of middle length of 9, ', png, 1, true) -- 12 without three
+      assert.matches('All ranks read one clock.', png, 1, true)
       folders.remove(folder)
     end)
   end
