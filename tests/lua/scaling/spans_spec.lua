@@ -45,8 +45,9 @@ describe('what ranks do in a step', function()
   end)
 
   it('is on the first rank\'s clock within a bound where they are not', function()
+    -- the last: one boot, whose processes see two clocks
     for _, case in ipairs { { 'b', 7e9, 0 }, { 'b', -3e12, 0 }, { 'b', 2500, 0 },
-        { 'b', 7e9, 1e-2 }, { 'b', 0, -3e-3 }, { 'a', 5e8, 0 } } do -- the last: a boot whose processes see two clocks
+        { 'b', 7e9, 1e-2 }, { 'b', 0, -3e-3 }, { 'a', 5e8, 0 } } do
       local ahead = function(t) return case[2] + case[3] * (t - 1e6) end
       local clocks, off = spans.aligned(two(case[1], ahead))
       -- 4000 to 9000 pass between where one enters and the other leaves
