@@ -2,6 +2,7 @@
 --- A script that ranks run by `ridge launch` for a command, and what it wrote.
 
 local host = require 'ridge.host'
+local plain = require 'ridge.plain'
 local process = require 'ridge.process'
 
 local M = {}
@@ -30,7 +31,7 @@ function M.run(ranks, source, words, given)
   if not ok then error(how, 0) end
   if how.signal ~= 0 or how.code ~= 0 then
     if how.code == 130 then host.stopped() end
-    error(('%d ranks ended with status %d'):format(ranks, how.code), 0)
+    error(('%s ended with status %d'):format(plain.count(ranks, 'rank'), how.code), 0)
   end
   return read
 end

@@ -19,9 +19,11 @@ Measures the steps of a script that trains by ridge.dist.DataParallel on a few r
 machine, and predicts them on more: a step is simulated bucket by bucket, from when each is ready on
 one rank, what ridge net found of messages, and how much single steps vary. It prints both, the
 model's band, and what breaks near-linearity (90 % of the ideal) first. --timeline draws when each
-rank computes, waits and transfers, in one more start.
+rank computes, waits and transfers, in one more start. --batch, --bucket-mb and
+--compress take several values: each is measured, and predicted, with each.
 
     ridge net -n 2..4 && ridge scale train.lua --ranks 1..64*2 -o scale.png
+    ridge scale train.lua --ranks 1..64*2 --batch 32,64 --bucket-mb 1,25 --compress none,bf16
     ridge scale train.lua --ranks 1..1024*2 --alpha 12 --rate 2.8 --machine 4   # of another network
 
 Predicted numbers say `model`, and are kept as such in the sweep `scale`: they are in no ranking, no
@@ -35,6 +37,10 @@ machine, which no network is as fast as.]],
     max = 100000 },
   { 'starts', 5, 'how often each is started; below 5 there is no interval', integer = true,
     min = 1, max = 100 },
+  { 'batch', {}, 'numbers that the script is given as --batch N, each in turn', integer = true,
+    min = 1, max = 1e9 },
+  { 'bucket_mb', {}, "sizes of buckets in MB, instead of the script's own", min = 1e-6, max = 1e6 },
+  { 'compress', {}, "types that gradients are sent in: none, bf16, f16; instead of the script's" },
   { 'machine', 0, 'ranks on a machine; 0: as many as this has processors, or as are measured',
     integer = true, min = 0, max = 100000 },
   { 'alpha', 0, 'us of a message, where ridge net does not know it', min = 0, max = 1e9 },
@@ -52,7 +58,7 @@ local function quoted(text) return ('%q'):format(text):gsub('\\\n', '\\n') end
 local SCRIPT = [[
 local watched, recipe = require '@WATCHED@', require 'ridge.cli.recipe'
 local out, stop = table.remove(arg, 1), {}
-local found = watched.watch(@STEPS@, stop)
+local found = watched.watch(@STEPS@, stop, { bucket_mb = @MB@, compress = @TYPE@ })
 local status = recipe.run(assert(recipe.find(@SCRIPT@)), { unpack(arg) }, { stop = stop,
   after = function(...) return ... end })
 if require('ridge.world').init().rank == 0 then
@@ -63,17 +69,37 @@ end
 return status
 ]]
 
--- Start ranks, and what they took; watched: the module that looks at them.
-local function launch(watched, ranks, script, steps, own, threads)
-  local source = SCRIPT:gsub('@(%u+)@', { STEPS = tostring(steps), SCRIPT = quoted(script),
-    WATCHED = watched })
-  local read = by_ranks.run(ranks, source, own, { out = 2, env = { OMP_NUM_THREADS = threads } })
+-- Start ranks, and what they took.
+-- watched: the module that looks at them; job: script, steps, own (words), threads
+local function launch(watched, ranks, job, setting)
+  local source = SCRIPT:gsub('@(%u+)@', { STEPS = tostring(job.steps),
+    SCRIPT = quoted(job.script), WATCHED = watched, MB = tostring(setting.bucket_mb),
+    TYPE = setting.compress and quoted(setting.compress) or 'nil' })
+  local words = { unpack(job.own) }
+  if setting.batch then
+    words[#words + 1], words[#words + 2] = '--batch', ('%d'):format(setting.batch)
+  end
+  local read = by_ranks.run(ranks, source, words,
+    { out = 2, env = { OMP_NUM_THREADS = job.threads } })
   local found = require(watched).read(read)
   if not found then
-    error(('%s has made no 8 steps by ridge.dist.DataParallel on %d ranks'):format(script, ranks),
-      0)
+    error(('%s has made no 8 steps by ridge.dist.DataParallel on %d ranks'):format(job.script,
+      ranks), 0)
   end
   return found
+end
+
+-- All settings in each start, on each number of ranks.
+local function measure(job, list, to_measure, starts)
+  for _, each in ipairs(list) do each.starts = {} end
+  for i = 1, starts do
+    for _, each in ipairs(list) do
+      each.starts[i] = {}
+      for _, n in ipairs(to_measure) do
+        each.starts[i][n] = launch('ridge.scaling.steps', n, job, each.setting)
+      end
+    end
+  end
 end
 
 local function messages(opt, path)
@@ -105,14 +131,32 @@ local function unique(list)
 end
 
 -- Keep it: what was measured and what was predicted, each as what it is.
-local function keep(path, scaling, facts, measured, predicted)
+local function keep(path, given, facts, list)
   local ranks = {}
-  for n in pairs(measured) do ranks[#ranks + 1] = n end
-  for _, step in ipairs(predicted) do ranks[#ranks + 1] = step.ranks end
-  local by = {}
-  for _, step in ipairs(predicted) do by[step.ranks] = step end
-  scaling.sweep(unique(ranks), facts, measured, by):run { db = path, new = true,
-    calibrate = false, progress = 'off' }
+  for n in pairs(list[1].measured) do ranks[#ranks + 1] = n end
+  for _, step in ipairs(list[1].predicted) do ranks[#ranks + 1] = step.ranks end
+  require('ridge.scaling.table').sweep(unique(ranks), given, facts, list):run { db = path,
+    new = true, calibrate = false, progress = 'off' }
+end
+
+local TYPES = { none = true, bf16 = true, f16 = true }
+
+-- Values of settings that are given; nil and why not.
+local function settings_of(opt)
+  local given = {}
+  for _, name in ipairs(require('ridge.scaling.settings').NAMES) do
+    local seen = {}
+    for _, value in ipairs(opt[name]) do
+      if name == 'compress' and not TYPES[value] then
+        return nil, ("--compress: '%s' is none of none, bf16, f16"):format(value)
+      elseif seen[value] then
+        return nil, ('--%s: %s stands there twice'):format(name:gsub('_', '-'), value)
+      end
+      seen[value] = true
+    end
+    if #opt[name] > 0 then given[name] = opt[name] end
+  end
+  return given
 end
 
 --- Measure, predict, keep, print.
@@ -130,34 +174,38 @@ function M.main(argv)
         return stored.fail('scale', ('--ranks: %s is no number of ranks'):format(tostring(n)))
       end
     end
+    local given, why = settings_of(opt)
+    if not given then return stored.fail('scale', why) end
     local steps, scaling = require 'ridge.scaling.steps', require 'ridge.scaling.table'
     local path = opt.db ~= '' and opt.db or require('ridge.store').default_path()
     local net, whose = messages(opt, path)
     local to_measure = unique { 1, unpack(opt.measure) }
+    local most = to_measure[#to_measure]
     local processors = tonumber(C.rg_processors())
     -- as many for each rank, whatever the number of ranks is
     local threads = host.settings.threads or tonumber(os.getenv 'OMP_NUM_THREADS')
-      or math.max(1, math.floor(processors / to_measure[#to_measure]))
-    local starts = {}
-    for i = 1, opt.starts do
-      starts[i] = {}
-      for _, n in ipairs(to_measure) do
-        starts[i][n] = launch('ridge.scaling.steps', n, rest[1], opt.steps, own, threads)
-      end
-    end
-    local measured, one = steps.together(starts, to_measure)
-    local spans = opt.timeline ~= '' and require('ridge.scaling.spans').step(launch(
-      'ridge.scaling.spans', to_measure[#to_measure], rest[1], opt.steps, own, threads))
+      or math.max(1, math.floor(processors / most))
     local machine = opt.machine > 0 and opt.machine
-      or math.max(math.floor(processors / threads), to_measure[#to_measure])
-    local predicted = scaling.predict(measured, one, net, { ranks = unique(ranks),
-      processors = processors, machine = machine, threads = threads })
+      or math.max(math.floor(processors / threads), most)
+    local job = { script = rest[1], steps = opt.steps, own = own, threads = threads }
+    local all, axes = require('ridge.scaling.settings').all(given)
+    local list = {}
+    for i, setting in ipairs(all) do list[i] = { setting = setting } end
+    measure(job, list, to_measure, opt.starts)
+    for _, each in ipairs(list) do
+      local one
+      each.measured, one = steps.together(each.starts, to_measure)
+      each.predicted = scaling.predict(each.measured, one, net, { ranks = unique(ranks),
+        processors = processors, machine = machine, threads = threads })
+    end
+    local spans = opt.timeline ~= '' and require('ridge.scaling.spans').step(launch(
+      'ridge.scaling.spans', most, job, all[1]))
     local facts = { script = rest[1], steps = opt.steps, starts = opt.starts, machine = machine,
       threads = threads, processors = processors, messages = whose, alpha_ns = net.alpha.med,
       beta_ns = net.beta.med }
-    keep(path, scaling, facts, measured, predicted)
-    stored.show(scaling.rows(measured, predicted, opt.as == 'table' and 4 or nil), { as = opt.as })
-    local sentences = scaling.sentences(measured, predicted, facts)
+    keep(path, given, facts, list)
+    stored.show(scaling.all(list, axes, opt.as == 'table' and 4 or nil), { as = opt.as })
+    local sentences = scaling.sentences(list, facts)
     if opt.as == 'table' then plain.print(sentences, '\n') end
     facts.device = (opt.out ~= '' or spans)
       and require('ridge.sweep.device').lab('cpu').facts().machine.cpu
@@ -165,8 +213,7 @@ function M.main(argv)
       stored.picture(require('ridge.scaling.timeline').make(spans, facts), opt.timeline)
     end
     if opt.out ~= '' then
-      stored.picture(require('ridge.scaling.picture').make(scaling.rows(measured, predicted), facts,
-        sentences), opt.out)
+      stored.picture(require('ridge.scaling.picture').make(list, axes, facts, sentences), opt.out)
     end
     return 0
   end)

@@ -6,6 +6,8 @@ local color = require 'ridge.plot.color'
 local figure = require 'ridge.plot.figure'
 local scale = require 'ridge.plot.scale'
 local series = require 'ridge.plot.series'
+local settings = require 'ridge.scaling.settings'
+local scaling = require 'ridge.scaling.table'
 
 local M = {}
 
@@ -38,55 +40,82 @@ local function points_of(found, how, first)
   return list
 end
 
-local function draw(found)
-  return function(c, t, box)
-    local ranks, share, time = {}, { 0, 1 }, {}
-    local own, model = {}, {}
+-- Points of each setting by panel, and what axes have to hold.
+local function gathered(list)
+  local all = { ranks = {}, efficiency = { 0, 1 }, step = {} }
+  for i, each in ipairs(list) do
+    local found = scaling.rows(each.measured, each.predicted)
+    all[i] = { measured = {}, model = {}, name = settings.name(each.setting) }
     for name, first in pairs { efficiency = 6, step = 3 } do
-      own[name], model[name] = points_of(found, 'measured', first), points_of(found, 'model', first)
-    end
-    for _, list in ipairs { own, model } do
-      for _, p in ipairs(list.efficiency) do
-        ranks[#ranks + 1] = p.x
-        series.reach(share, p)
+      for _, how in ipairs { 'measured', 'model' } do
+        all[i][how][name] = points_of(found, how, first)
+        for _, p in ipairs(all[i][how][name]) do
+          all.ranks[#all.ranks + 1] = p.x
+          series.reach(all[name], p, name == 'step')
+        end
       end
-      for _, p in ipairs(list.step) do series.reach(time, p, true) end
     end
-    table.sort(ranks)
+  end
+  table.sort(all.ranks)
+  return all
+end
+
+-- What stands at the end of a line: which of the two it is, or of which setting.
+local function ends(panel, all, name, inks, t)
+  local labels = {}
+  local function put(points, text, ink)
+    local last = points[#points]
+    if last then
+      labels[#labels + 1] = { x = panel:px(last.x), y = panel:py(last.y), color = ink, text = text }
+    end
+  end
+  if #all == 1 then
+    put(all[1].model[name], 'model', t.text)
+    put(all[1].measured[name], 'measured', t.text)
+  else
+    for i, each in ipairs(all) do put(each.model[name], each.name, inks[i]) end
+  end
+  panel:ends(labels)
+end
+
+local function draw(list)
+  return function(c, t, box)
+    local all = gathered(list)
+    local ranks, right = all.ranks, 110
+    for _, each in ipairs(all) do
+      right = math.max(right, c:measure(each.name, t.size.note) + 24)
+    end
     local x = { scale = scale.fit(ranks, { log = ranks[#ranks] > ranks[1] and 2 or false,
       pad = 0.05 }), kind = 'integer', minor = false }
     local below = { scale = x.scale, kind = 'integer', minor = false, label = 'ranks' }
     local panels = series.grid(c, t, box, {
-      { title = 'Efficiency', x = x, right = 110,
-        y = { scale = scale.fit(share, { log = false, pad = 0.04 }), kind = 'number',
+      { title = 'Efficiency', x = x, right = right,
+        y = { scale = scale.fit(all.efficiency, { log = false, pad = 0.04 }), kind = 'number',
           label = ' ' } },
-      { title = 'A step, us', x = below, right = 110,
-        y = { scale = scale.fit(time, { log = 10 }), kind = 'number', label = ' ' } } }, 1)
+      { title = 'A step, us', x = below, right = right,
+        y = { scale = scale.fit(all.step, { log = 10 }), kind = 'number', label = ' ' } } }, 1)
     panels[1]:level(1, nil, nil, t.axis, { 2, 3 })
-    local ink, other = color.category(1, t.name), color.category(2, t.name)
     for i, name in ipairs { 'efficiency', 'step' } do
-      predicted(panels[i], model[name], other, t)
-      series.draw(panels[i], own[name], { color = ink, line = false })
-      local labels = {}
-      for _, each in ipairs { { 'model', model[name] }, { 'measured', own[name] } } do
-        local last = each[2][#each[2]]
-        if last then
-          labels[#labels + 1] = { x = panels[i]:px(last.x), y = panels[i]:py(last.y),
-            color = t.text, text = each[1] }
-        end
+      local inks = {}
+      for k, each in ipairs(all) do
+        local ink, shape = color.category(k, t.name)
+        inks[k] = ink
+        predicted(panels[i], each.model[name], #all == 1 and color.category(2, t.name) or ink, t)
+        series.draw(panels[i], each.measured[name], { color = ink, line = false, shape = shape })
       end
-      panels[i]:ends(labels)
+      ends(panels[i], all, name, inks, t)
     end
   end
 end
 
 --- The picture.
----@param found table of ridge.scaling.table.rows
+---@param list table of {setting, measured, predicted}
+---@param axes string[] of settings
 ---@param facts table script, device
 ---@param sentences string of ridge.scaling.table.sentences
 ---@return table figure
-function M.make(found, facts, sentences)
-  local rows = {}
+function M.make(list, axes, facts, sentences)
+  local found, rows = scaling.all(list, axes), {}
   for i, line in ipairs(found.lines) do
     rows[i] = {}
     for k, title in ipairs(found.titles) do rows[i][title] = line[k] end
@@ -97,7 +126,7 @@ function M.make(found, facts, sentences)
   for line in rest:gmatch '[^\n]+' do caption[#caption + 1] = line end
   return figure.new { kind = 'scaling', rows = rows, opt = {}, natural = { 980, 860 },
     title = ('%s over ranks'):format(facts.script), subtitle = facts.device or '',
-    finding = finding, caption = caption, draw = draw(found) }
+    finding = finding, caption = caption, draw = draw(list) }
 end
 
 return M

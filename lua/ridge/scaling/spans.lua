@@ -74,9 +74,11 @@ end
 --- Look on from now: each step from the end of one backward pass to that of the next.
 ---@param most integer steps, the first three of which are left out
 ---@param stop any raised behind the last of them, on all ranks alike
+---@param instead table|nil bucket_mb, compress: instead of the script's own
 ---@return table spans what `text` takes
-function M.watch(most, stop)
+function M.watch(most, stop, instead)
   local Buckets = require 'ridge.dist.buckets'
+  require('ridge.scaling.steps').replace(Buckets, instead)
   local finish = Buckets.finish
   local spans, n, began, over = { steps = {}, waits = {}, calls = {}, clock = {} }, 0, nil, nil
   function Buckets:finish(weight)

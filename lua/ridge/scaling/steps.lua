@@ -12,12 +12,27 @@ local WARM = 3 -- steps that are left out, the first of which makes the buckets
 
 local function now() return tonumber(C.rg_clock_ns()) end
 
+--- Buckets that are made from now on are cut and sent as is said here.
+---@param Buckets table the class
+---@param instead table|nil bucket_mb, compress: instead of the script's own
+function M.replace(Buckets, instead)
+  local init = Buckets.init
+  function Buckets:init(world, list, opts)
+    local own = {}
+    for key, value in pairs(opts) do own[key] = value end
+    for key, value in pairs(instead or {}) do own[key] = value end
+    init(self, world, list, own)
+  end
+end
+
 --- Look on from now: each step from the end of one backward pass to that of the next.
 ---@param most integer steps
 ---@param stop any raised behind the last of them, on all ranks alike
+---@param instead table|nil bucket_mb, compress: instead of the script's own
 ---@return table steps list of {ns, ready = ns by bucket, bytes = by bucket}, which grows
-function M.watch(most, stop)
+function M.watch(most, stop, instead)
   local Buckets = require 'ridge.dist.buckets'
+  M.replace(Buckets, instead)
   local complete, finish, began, steps = Buckets.complete, Buckets.finish, now(), {}
   local at = {}
   function Buckets:complete(p, weight)

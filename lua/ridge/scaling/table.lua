@@ -3,6 +3,7 @@
 
 local model = require 'ridge.scaling.model'
 local plain = require 'ridge.plain'
+local settings = require 'ridge.scaling.settings'
 
 local M = {}
 
@@ -55,6 +56,25 @@ function M.rows(measured, predicted, digits)
   return { titles = COLUMNS, units = {}, lines = lines }
 end
 
+--- The rows of all settings, with a column for each of their axes in front.
+---@param list table of {setting, measured, predicted}
+---@param axes string[]
+---@param digits integer|nil that numbers are rounded to; all when left out
+---@return table found titles, units, lines
+function M.all(list, axes, digits)
+  local found = { titles = { unpack(axes) }, units = {}, lines = {} }
+  for _, title in ipairs(COLUMNS) do found.titles[#found.titles + 1] = title end
+  for _, each in ipairs(list) do
+    for _, line in ipairs(M.rows(each.measured, each.predicted, digits).lines) do
+      local own = {}
+      for i, name in ipairs(axes) do own[i] = each.setting[name] end
+      for i = 1, #COLUMNS do own[#axes + i] = line[i] end
+      found.lines[#found.lines + 1] = own
+    end
+  end
+  return found
+end
+
 local REASON = {
   processors = 'ranks share the processors of a machine',
   bandwidth = 'bytes of gradients take longer than what is computed meanwhile',
@@ -62,25 +82,33 @@ local REASON = {
   slowest = 'all wait for the slowest of them',
 }
 
+-- What breaks near-linearity first.
+local function first_of(each)
+  local first = model.breaks(each.predicted)
+  local last = each.predicted[#each.predicted]
+  local name = settings.name(each.setting)
+  local text = first and ('y the model it is no longer near-linear from %d ranks on (%.0f %%): %s.')
+    :format(first.ranks, 100 * first.efficiency, REASON[first.bound] or first.bound)
+    or ('y the model it stays near-linear up to %d ranks (%.0f %%).'):format(last.ranks,
+      100 * last.efficiency)
+  return (name == '' and 'B' or name .. ': b') .. text
+end
+
 --- What people read of it.
----@param measured table
----@param predicted table
+---@param list table of {setting, measured, predicted}
 ---@param facts table machine, processors, messages, alpha_ns, beta_ns
 ---@return string text
-function M.sentences(measured, predicted, facts)
+function M.sentences(list, facts)
   local lines = {}
-  local first = model.breaks(predicted)
-  local last = predicted[#predicted]
-  lines[1] = first and ('By the model it is no longer near-linear from %d ranks on (%.0f %%): %s.')
-    :format(first.ranks, 100 * first.efficiency, REASON[first.bound] or first.bound)
-    or ('By the model it stays near-linear up to %d ranks (%.0f %%).'):format(last.ranks,
-      100 * last.efficiency)
   local inside, n = 0, 0
-  for _, p in ipairs(predicted) do
-    local own = p.ranks > 1 and measured[p.ranks]
-    if own then
-      n = n + 1
-      if own.step.med >= p.lo and own.step.med <= p.hi then inside = inside + 1 end
+  for i, each in ipairs(list) do
+    lines[i] = first_of(each)
+    for _, p in ipairs(each.predicted) do
+      local own = p.ranks > 1 and each.measured[p.ranks]
+      if own then
+        n = n + 1
+        if own.step.med >= p.lo and own.step.med <= p.hi then inside = inside + 1 end
+      end
     end
   end
   if n > 0 then
@@ -96,13 +124,14 @@ end
 
 --- The sweep that keeps it.
 ---@param ranks integer[]
+---@param axes table values by name of an axis of settings
 ---@param facts table what it is of
----@param measured table by number of ranks
----@param predicted table by number of ranks
+---@param list table of {setting, measured, predicted}
 ---@return table sweep
-function M.sweep(ranks, facts, measured, predicted)
-  return require('ridge.sweep').sweep 'scale' { space = { ranks = ranks }, args = facts,
-    any_name = true,
+function M.sweep(ranks, axes, facts, list)
+  local space, names = { ranks = ranks }, {}
+  for name, values in pairs(axes) do space[name], names[#names + 1] = values, name end
+  return require('ridge.sweep').sweep 'scale' { space = space, args = facts, any_name = true,
     measure = function(p, _, m)
       local function put(name, value, lo, hi, opt)
         m:metric(name, value, opt)
@@ -111,7 +140,11 @@ function M.sweep(ranks, facts, measured, predicted)
           m:metric(name .. '_hi', hi, { how = opt.how, unit = opt.unit })
         end
       end
-      local own, step = measured[p.ranks], predicted[p.ranks]
+      local each = settings.find(list, names, p)
+      local own, step = each.measured[p.ranks], nil
+      for _, one in ipairs(each.predicted) do
+        if one.ranks == p.ranks then step = one end
+      end
       if own then
         local s, e = own.step, own.efficiency
         put('step_us', s.med / 1e3, s.lo and s.lo / 1e3, s.hi and s.hi / 1e3,

@@ -66,17 +66,59 @@ describe('a training that is scaled', function()
       .. 'themselves take too long, however short they are.\n'
       .. "1 of 1 steps that were measured on several ranks lie in the model's band.\n"
       .. 'Messages are as given: 0.2 us each, 2 GB/s; 2 ranks of 1 thread on a machine of 2 '
-      .. 'processors.', scaling.sentences(by, predicted, facts))
+      .. 'processors.',
+      scaling.sentences({ { setting = {}, measured = by, predicted = predicted } }, facts))
     -- one that was faster than its band is not in it
-    assert.matches('\n0 of 1 steps', scaling.sentences(by, scaling.predict(by, one,
-      { alpha = { med = 1e6 }, beta = { med = 0.5 } }, { ranks = { 2 }, processors = 4, machine = 2,
-        threads = 1 }), facts))
+    assert.matches('\n0 of 1 steps', scaling.sentences({ { setting = {}, measured = by,
+      predicted = scaling.predict(by, one, { alpha = { med = 1e6 }, beta = { med = 0.5 } },
+        { ranks = { 2 }, processors = 4, machine = 2, threads = 1 }) } }, facts))
     by, one = measured(5, 3)
     predicted = scaling.predict(by, one, net, { ranks = { 1, 2 }, processors = 4, machine = 2,
       threads = 1 })
-    local text = scaling.sentences(by, predicted, facts)
+    local text = scaling.sentences({ { setting = {}, measured = by, predicted = predicted } },
+      facts)
     assert.matches('^By the model it stays near%-linear up to 2 ranks %(100 %%%)%.\n0 of 1 steps',
       text)
+  end)
+
+  it('has settings, each with each, and buckets are made as they say', function()
+    local settings = require 'ridge.scaling.settings'
+    local all, axes = settings.all {}
+    assert.same({ { {} }, {} }, { all, axes })
+    assert.equal('', settings.name(all[1]))
+    all, axes = settings.all { compress = { 'none', 'bf16' }, batch = { 8, 16 } }
+    assert.same({ 'batch', 'compress' }, axes)
+    local names = {}
+    for i, one in ipairs(all) do names[i] = settings.name(one) end
+    assert.same({ 'batch 8, none', 'batch 8, bf16', 'batch 16, none', 'batch 16, bf16' }, names)
+    local list = {}
+    for i, one in ipairs(all) do list[i] = { setting = one } end
+    assert.equal(list[3], settings.find(list, axes, { batch = 16, compress = 'none', ranks = 2 }))
+    local Buckets = { init = function(self, _, _, opts) self.opts = opts end }
+    steps.replace(Buckets, { bucket_mb = 3 })
+    local made = {}
+    Buckets.init(made, nil, nil, { bucket_mb = 25, compress = 'bf16', overlap = true })
+    assert.same({ bucket_mb = 3, compress = 'bf16', overlap = true }, made.opts)
+  end)
+
+  it('says of each setting what it would scale like', function()
+    local by, one = measured(5, 1.01)
+    local list = {}
+    for i, beta in ipairs { 0.5, 500 } do
+      list[i] = { setting = { bucket_mb = i }, measured = by, predicted = scaling.predict(by, one,
+        { alpha = { med = 200 }, beta = { med = beta } }, { ranks = { 2, 4 }, processors = 4,
+          machine = 2, threads = 1 }) }
+    end
+    local text = scaling.sentences(list, { machine = 2, threads = 1, processors = 2,
+      messages = 'as given', alpha_ns = 200, beta_ns = 0.5 })
+    assert.matches('^1 MB: by the model it stays near%-linear up to 4 ranks %(%d+ %%%)%.\n'
+      .. '2 MB: by the model it is no longer near%-linear from [24] ranks on .*%.\n1 of 2 steps',
+      text)
+    local found = scaling.all(list, { 'bucket_mb' })
+    assert.same({ 'bucket_mb', 'ranks', 'how' }, { unpack(found.titles, 1, 3) })
+    assert.same({ 2, 4, 'model' }, { unpack(found.lines[#found.lines], 1, 3) })
+    assert.equal('\137PNG', require('ridge.scaling.picture').make(list, { 'bucket_mb' },
+      { script = 'train.lua', device = '' }, text):png():sub(1, 4))
   end)
 
   local there = io.open 'build/libridge_mpi.so' and os.execute 'command -v mpirun >/dev/null' == 0
@@ -87,11 +129,12 @@ describe('a training that is scaled', function()
       local folder = folders.new()
       folders.put(folder .. '/train.lua', [[
 local ridge = require 'ridge'
-local opt = ridge.args { { 'width', 8, 'of the net' } }
+local opt = ridge.args { { 'width', 8, 'of the net' }, { 'batch', 4, 'rows of each rank' } }
 local world = ridge.dist.init { timeout = 60 }
 local net = ridge.dist.DataParallel(ridge.nn.Linear(opt.width, 3, { seed = 1 }))
 for i = 1, 30 do
-  ridge.nn.cross_entropy(net(ridge.randn(4, opt.width)), ridge.randint(0, 3, 4)):backward()
+  ridge.nn.cross_entropy(net(ridge.randn(opt.batch, opt.width)),
+    ridge.randint(0, 3, opt.batch)):backward()
 end
 error 'it has been looked at before']])
       local text, status = folders.run(('RIDGE_LOCKS=%s RIDGE_PROGRESS=off ./ridge scale '
@@ -116,6 +159,48 @@ error 'it has been looked at before']])
       file:close()
       assert.matches('The step of middle length of 9, ', png, 1, true) -- 12 without three
       assert.matches('All ranks read one clock.', png, 1, true)
+      folders.remove(folder)
+    end)
+
+    it('on real ranks is measured with each setting', function()
+      local folder = folders.new()
+      folders.put(folder .. '/train.lua', [[
+local ridge = require 'ridge'
+local opt = ridge.args { { 'width', 8, 'of the net' }, { 'batch', 4, 'rows of each rank' } }
+ridge.dist.init { timeout = 60 }
+local net = ridge.dist.DataParallel(ridge.nn.Linear(opt.width, 3, { seed = 1 }))
+local file = io.open(opt.batch .. '.txt', 'a')
+for i = 1, 30 do
+  net(ridge.randn(opt.batch, opt.width)):sum():backward()
+  if i == 1 then file:write(net:bucket_list()[1].bytes, '\n') end
+  file:flush()
+end]])
+      local program = io.popen('pwd'):read '*l' .. '/ridge'
+      local command = ('cd %s; RIDGE_LOCKS=%s RIDGE_PROGRESS=off %s scale train.lua --db t.db ')
+        :format(folder, folder, program)
+      local text, status = folders.run(command .. '--steps 8 --starts 1 --measure 1 --ranks 1,2,3 '
+        .. '--alpha 1e3 --rate 1 --compress none,bf16 --batch 2,64 --as csv -- --width 16')
+      assert.equal(0, status, text)
+      local seen = {}
+      for batch, kind, n, how in text:gmatch '\n(%d+),(%w+),(%d+),(%l+)' do
+        seen[#seen + 1] = table.concat({ batch, kind, n, how }, ' ')
+      end
+      assert.equal(16, #seen, text)
+      assert.equal('64 bf16 3 model', seen[16])
+      for _, batch in ipairs { '2', '64' } do -- 51 elements and a flag for each of 2 parameters
+        assert.equal('212\n106\n', folders.get(folder .. '/' .. batch .. '.txt'))
+      end
+      text = folders.run(program .. " query scale 'batch, compress, ranks, model_us' --as csv --db "
+        .. folder .. '/t.db')
+      for _, line in ipairs { '2,none,3', '2,bf16,3', '64,none,3', '64,bf16,3' } do
+        assert.matches('\n' .. line .. ',', text, 1, true)
+      end
+      text, status = folders.run(command .. '--compress f32 2>&1')
+      assert.same({ 1, "ridge scale: --compress: 'f32' is none of none, bf16, f16" },
+        { status, text:match '^[^\n]*' })
+      text, status = folders.run(command .. '--bucket-mb 1,1 2>&1')
+      assert.same({ 1, 'ridge scale: --bucket-mb: 1 stands there twice' },
+        { status, text:match '^[^\n]*' })
       folders.remove(folder)
     end)
   end

@@ -1,0 +1,59 @@
+-- SPDX-License-Identifier: MIT
+--- What a training is measured and predicted with: batches, sizes of buckets, types that gradients
+--- are sent in, each with each.
+
+local M = {}
+
+--- Columns of settings, in their order.
+M.NAMES = { 'batch', 'bucket_mb', 'compress' }
+
+--- Each with each; what has no values is left to the script.
+---@param given table by name of `NAMES` a list of values, or none
+---@return table list of {batch =, bucket_mb =, compress =}; one without any where none is given
+---@return string[] axes names that have values
+function M.all(given)
+  local list, axes = { {} }, {}
+  for _, name in ipairs(M.NAMES) do
+    if given[name] and #given[name] > 0 then
+      axes[#axes + 1] = name
+      local more = {}
+      for _, one in ipairs(list) do
+        for _, value in ipairs(given[name]) do
+          local own = { [name] = value }
+          for key, before in pairs(one) do own[key] = before end
+          more[#more + 1] = own
+        end
+      end
+      list = more
+    end
+  end
+  return list, axes
+end
+
+local WORDS = { batch = 'batch %g', bucket_mb = '%g MB', compress = '%s' }
+
+--- What one is called: 'batch 32, 25 MB, bf16'; '' where it is the script's own.
+---@param setting table of `all`
+---@return string text
+function M.name(setting)
+  local words = {}
+  for _, name in ipairs(M.NAMES) do
+    if setting[name] then words[#words + 1] = WORDS[name]:format(setting[name]) end
+  end
+  return table.concat(words, ', ')
+end
+
+--- The one that has a point's values.
+---@param list table with settings
+---@param axes string[]
+---@param p table by name
+---@return table|nil found
+function M.find(list, axes, p)
+  for _, each in ipairs(list) do
+    local same = true
+    for _, name in ipairs(axes) do same = same and each.setting[name] == p[name] end
+    if same then return each end
+  end
+end
+
+return M
