@@ -5,6 +5,7 @@
 local plain = require 'ridge.plain'
 local ratio = require 'ridge.show.ratio'
 local stored = require 'ridge.cli.stored'
+local unlike = require 'ridge.sweep.unlike'
 local verdicts = require 'ridge.cli.verdicts'
 
 local M = {}
@@ -29,6 +30,7 @@ listed without an order.
   { 'where', '', 'condition on parameters and results; times in ns' },
   { 'settle', '', 'pair the points of the set for so long: 90s, 5m' },
   { 'n', 20, 'points that are listed', integer = true, min = 1, short = 'n' },
+  { 'mixed', false, 'also points of unlike machines, as if they were of one' },
   stored.AS,
   stored.DB,
 }
@@ -204,10 +206,15 @@ function M.main(argv)
       local sweep = require('ridge.store.query').sweep(st, name)
       name = sweep.name
       local what = 'the sweep ' .. name
+      local by_machine = unlike.named(opt.where)
+      if not opt.mixed and not by_machine then
+        unlike.refuse(st, { sweep }, 'best',
+          "--where 'machine = \"m...\"' asks for one, --mixed for all")
+      end
       local directions = results.directions(st, sweep.id)
       params = results.params(st, sweep.id)
       local answer = { text = opt['for'], condition = condition, params = params,
-        directions = directions, what = what, whole = seconds and true }
+        directions = directions, what = what, whole = seconds and true, origins = by_machine }
       goal, found, effects = require('ridge.sweep.front').answer(st, sweep, answer)
       goal.is_phase = goal.measured ~= nil and directions[goal.measured .. '_p95'] ~= nil
       local where = require 'ridge.sweep.where'

@@ -19,6 +19,18 @@ whole or not at all.
   rest = 'INTO FROM ...',
 }
 
+-- Sweeps that have points of unlike machines now.
+local function note_unlike(st)
+  local unlike = require 'ridge.sweep.unlike'
+  for _, sweep in ipairs(st.db:look '/* sweeps */ SELECT id, name FROM main.sweep ORDER BY id') do
+    local kinds = unlike.kinds(st, { sweep })
+    if #kinds > 0 then
+      plain.print(('%s has points of unlike machines: %s\n'):format(plain.line(sweep.name),
+        unlike.text(kinds)))
+    end
+  end
+end
+
 --- Merge.
 ---@param argv string[]
 ---@return integer status
@@ -41,7 +53,10 @@ function M.main(argv)
         for _, note in ipairs(taken.notes) do plain.print(('%s: %s\n'):format(rest[i], note)) end
       end
     end)
-    if ok then require('ridge.store.pack').try(st) end
+    if ok then
+      note_unlike(st)
+      require('ridge.store.pack').try(st)
+    end
     st:close()
     if not ok then error(err, 0) end
   end)

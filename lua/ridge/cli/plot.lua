@@ -23,6 +23,8 @@ the sweep. Only rows are drawn, and the picture carries them: `ridge replot` dra
 SWEEP may be several, 'mlp,mlp-2' or 'mlp*': their points are drawn together. machine, cpu, commit,
 host, date and sweep are columns, too: --a machine=m1a2b3c4 --b machine=m5d6e7f8.
 
+Points of unlike machines are drawn together with --mixed only.
+
     ridge plot slices 'widths*' -x width -y fwd --facet machine]]
 
 -- What each option of a kind is called on the command line, beside x, y and z.
@@ -60,6 +62,7 @@ local function spec()
     { 'better_x', '', 'pareto: which way is better across' },
     { 'better_y', '', 'pareto: and upwards' },
     { 'quiet', false, "times of the machine's fast state, not medians" },
+    { 'mixed', false, 'also points of unlike machines, as if they were of one' },
     { 'theme', 'light', 'look', choices = { 'light', 'dark' } },
     { 'size', '', 'pixels, such as 2400x1500' },
     { 'o', '', 'PNG file, - for standard output; the sweep and kind when left out', short = 'o',
@@ -77,6 +80,7 @@ local function given(opt)
   end
   out.time = opt.quiet and 'quiet' or nil
   out.ratio, out.histogram = opt.ratio or nil, opt.histogram or nil
+  out.mixed = opt.mixed or nil
   out.tile = opt.tile > 1 and opt.tile or nil
   return out
 end

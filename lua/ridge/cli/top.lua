@@ -3,6 +3,7 @@
 
 local stored = require 'ridge.cli.stored'
 local plain = require 'ridge.plain'
+local unlike = require 'ridge.sweep.unlike'
 
 local M = {}
 
@@ -24,6 +25,7 @@ fast state.
   { 'where', '', 'condition on parameters and results' },
   { 'disturbed', false, 'points of grade D too, in their place; they decide nothing' },
   { 'quiet', false, "by the time in the machine's fast state, where three passes saw it" },
+  { 'mixed', false, 'also points of unlike machines, as if they were of one' },
   stored.AS,
   stored.DB,
 }
@@ -142,6 +144,10 @@ function M.main(argv)
       return stored.fail('top', 'a sweep is missing; ridge sweeps lists them')
     end
     local sweep = query.sweep(st, rest[1])
+    if not opt.mixed and not unlike.named(opt.where) then
+      unlike.refuse(st, { sweep }, 'top',
+        "--where 'machine = \"m...\"' asks for one, --mixed for all")
+    end
     local by, better = direction(st, sweep, opt.by)
     local which
     by, which = time_of(require('ridge.store.results').directions(st, sweep.id), by, opt.quiet)

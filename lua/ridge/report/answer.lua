@@ -7,6 +7,7 @@ local plain = require 'ridge.plain'
 local results = require 'ridge.store.results'
 local space = require 'ridge.sweep.space'
 local unit = require 'ridge.show.unit'
+local unlike = require 'ridge.sweep.unlike'
 local where = require 'ridge.sweep.where'
 
 local M = {}
@@ -78,6 +79,12 @@ function M.of(st, sweep, source, wanted)
     if given then error(goal, 0) end -- what nobody asked for is no error
     return { sentences = { ('Which point is best is not known: %s has no value that can be '
       .. 'compared.'):format(wanted:gsub('^min ', '')) } }
+  end
+  local kinds = unlike.kinds(st, { sweep })
+  if #kinds > 0 then
+    return { sentences = { ('Which point is best is not said: they are of unlike machines, %s.')
+      :format(unlike.text(kinds)), ('"ridge best %s" says it of one machine, with --where.'):format(
+      sweep.name) } }
   end
   local is_time = goal.is_plain and directions[goal.measured .. '_p95'] ~= nil
   local function show(v)

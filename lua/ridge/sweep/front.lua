@@ -11,6 +11,7 @@ local interval = require 'ridge.measure.interval'
 local passes = require 'ridge.measure.passes'
 local results = require 'ridge.store.results'
 local rows_of = require 'ridge.plot.rows'
+local schema = require 'ridge.store.schema'
 
 local M = {}
 
@@ -281,16 +282,26 @@ function M.effects(columns, goal, params, data)
   return best.reaches(list, goal)
 end
 
+-- Where each point was measured, as columns that a condition may name.
+local function with_origins(st, sweep, rows)
+  local origins = results.origins(st, sweep.id)
+  for _, row in ipairs(rows) do
+    for _, name in ipairs(schema.ORIGIN) do
+      if row[name] == nil then row[name] = origins[row.trial][name] end
+    end
+  end
+end
+
 --- The answer to a question, from the columns of a sweep where it has them, else from its rows.
 ---@param st table
 ---@param sweep table id, name
 ---@param ask table text (what is best), directions, params, what (for errors), condition (or nil),
----  whole (all of the set is wanted)
+---  whole (all of the set is wanted), origins (the condition asks where points were measured)
 ---@return table goal of ridge.sweep.best.goal
 ---@return table found of ridge.sweep.best.set
 ---@return table[] effects
 function M.answer(st, sweep, ask)
-  local columns = not ask.whole and columns_of.of(st, sweep)
+  local columns = not ask.whole and not ask.origins and columns_of.of(st, sweep)
   local known, goal = pcall(best.goal, ask.text, ask.directions, columns or {}, ask.what)
   if columns and known and M.answers(columns, goal.tree, ask.condition) then
     local found, data = M.set(columns, goal, ask.condition)
@@ -299,6 +310,7 @@ function M.answer(st, sweep, ask)
   -- what is missing is known without any row
   if columns and not known and ask.text:match '^%s*$' then error(goal, 0) end
   local rows = results.rows(st, sweep.id)
+  if ask.origins then with_origins(st, sweep, rows) end
   goal = best.goal(ask.text, ask.directions, rows, ask.what)
   if ask.condition then rows = best.where(rows, ask.condition, ask.what) end
   return goal, best.set(rows, goal), best.effects(rows, goal, ask.params)

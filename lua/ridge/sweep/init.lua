@@ -360,7 +360,8 @@ function Sweep:exponent(y, x, opt)
   return list
 end
 
---- The best points by a phase or metric; points of grade D have no say.
+--- The best points by a phase or metric; points of grade D have no say. Where points are of unlike
+--- machines none is best.
 -- >> sw:best('fwd_gflops', 5)
 ---@param name string `fwd_gflops`, or with a dot, `fwd.gflops`
 ---@param n integer|nil how many, default 1
@@ -372,6 +373,8 @@ function Sweep:best(name, n)
   n = options.count(n, 'sw:best', 'how many') or 1
   name = name:gsub('%.', '_')
   return read(self, nil, 'sw:best', function(st, sweep)
+    require('ridge.sweep.unlike').refuse(st, { sweep }, 'sw:best',
+      "ridge.query(name, { where = 'machine = \"m...\"' }) asks for one")
     local direction = results.directions(st, sweep.id)
     if (direction[name] or 0) == 0 then
       local known = {}

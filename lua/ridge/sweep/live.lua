@@ -8,6 +8,7 @@ local kinds = require 'ridge.sweep.picture'
 local plain = require 'ridge.plain'
 local queue = require 'ridge.store.queue'
 local results = require 'ridge.store.results'
+local unlike = require 'ridge.sweep.unlike'
 local terminal = require 'ridge.plot.terminal'
 
 local M = {}
@@ -92,6 +93,9 @@ end
 function M.map(st, sweep, opt)
   local n = st.db:value('/* points */ SELECT count(*) FROM main.trial WHERE sweep_id = ?', sweep.id)
   if n > MOST then return {} end
+  if #unlike.kinds(st, { sweep }) > 0 then
+    return { 'no map: points are of unlike machines' }
+  end
   -- one parameter, or nothing measured yet: that is no failure of the sweep
   local ok, figure = pcall(kinds.figure, 'map', st, sweep, { x = opt.x, y = opt.y, z = opt.z })
   if not ok then return {} end

@@ -11,6 +11,7 @@ local plot = require 'ridge.plot'
 local results = require 'ridge.store.results'
 local roof = require 'ridge.measure.roof'
 local schema = require 'ridge.store.schema'
+local unlike = require 'ridge.sweep.unlike'
 
 local M = {}
 
@@ -411,11 +412,24 @@ local function rows_of(st, sweeps, given, drawn)
   return rows, params, function(a, b) return place[a] == place[b] end
 end
 
+-- Kinds whose points are not held against each other, or say themselves where they are of.
+local EACH_ALONE = { forest = true, history = true, samples = true, distribution = true }
+
+local function refuse_unlike(kind, st, sweeps, given)
+  if EACH_ALONE[kind] or given and given.mixed then return end
+  for _, text in pairs(given or {}) do
+    if unlike.named(text) or #sweeps > 1 and text == 'sweep' then return end
+  end
+  unlike.refuse(st, sweeps, 'plot.' .. kind, 'facet, by or a side of a ratio over machine keeps '
+    .. 'them apart, mixed draws them together')
+end
+
 --- A picture of a stored sweep, or of the points of several together.
 ---@param kind string
 ---@param st table store
 ---@param sweep table id, name
----@param given table|nil options of the kind; what is left out is found in the sweep
+---@param given table|nil options of the kind; what is left out is found in the sweep. mixed = true:
+---  also points of unlike machines
 ---@param others table[]|nil sweeps whose points are drawn, too
 ---@param drawn table[]|nil the rows that are drawn, where not all of them are
 ---@return table figure
@@ -427,6 +441,7 @@ function M.figure(kind, st, sweep, given, others, drawn)
   end
   opt.given_y, opt.given_facet = given and given.y, given and given.facet
   local sweeps = { sweep, unpack(others or {}) }
+  refuse_unlike(kind, st, sweeps, given)
   local rows, params, alike = rows_of(st, sweeps, given, drawn)
   if #sweeps > 1 then
     local names = {}

@@ -249,7 +249,8 @@ describe('the page of a sweep', function()
     store.with(path, 'write', function(st)
       st.db:exec([[INSERT INTO metric(attempt_id, name, value, better) SELECT id, 'fwd_flops', 4e3,
           0 FROM attempt;
-        INSERT INTO machine(id, fp, cpu) VALUES(2, x'02', 'the other one');
+        INSERT INTO machine(id, fp, cpu, sockets, cores, threads, isa, l1d, l2, l3) SELECT 2,
+          x'02', cpu, sockets, cores, threads, isa, l1d, l2, l3 FROM machine WHERE id = 1;
         INSERT INTO device(id, machine_id, kind, uuid, name) VALUES(2, 2, 'cpu', 'cpu', 'cpu');
         INSERT INTO env(id, fp, machine_id, build_id, device_id, vars) VALUES(2, x'02', 2, 1, 2,
           '{"threads":2}');
