@@ -171,7 +171,8 @@ end
 
 local function say(form, ...) plain.print(form:format(...), '\n') end
 
-local function tell_share(job, share, seconds)
+-- seconds: of all points, as those took that are stored; why: nothing is known of that
+local function tell_share(job, share, seconds, why)
   local anchors = share.anchors > 0 and (', and %s of the anchor'):format(
     plain.count(share.anchors, 'measurement')) or ''
   say('%s: %d tasks of the sweep %s, %s; a task has %d to %d, by hash%s', job.file, job.n,
@@ -184,6 +185,8 @@ local function tell_share(job, share, seconds)
     local duration = require('ridge.sweep.progress').duration
     say('  about %s on one machine like this, so about %s with %d of them', duration(seconds),
       duration(seconds * share.most / share.points), job.n)
+  elseif why then
+    say('  how long it takes is not known from what is stored here: %s', plain.line(why))
   end
 end
 
@@ -220,12 +223,14 @@ local function declared(found, opt, own)
     for key, value in pairs(given or {}) do run[key] = value end
     run.shard = '1/1'
     local ok, dry = pcall(sw.dry_run, sw, run)
+    local why
     if not ok then -- another sweep of that name is stored here: tasks have files of their own
+      why = (type(dry) == 'table' and dry.message or tostring(dry)):match '^[^\n]*'
       run.db = os.tmpname()
       os.remove(run.db)
       dry = sw:dry_run(run)
     end
-    facts = { sweep = sw, seconds = dry.seconds }
+    facts = { sweep = sw, seconds = dry.seconds, why = why }
   end
   function override.instead(sw, given)
     take(sw, given)
@@ -292,7 +297,7 @@ function M.main(argv)
         output:write(job.text)
       end)
       local share = shares(facts.sweep.plan, opt.n)
-      tell_share(job, share, facts.seconds)
+      tell_share(job, share, facts.seconds, facts.why)
       tell_commands(scheduler, job, share, found.path or name)
     end
     if #jobs > 1 then

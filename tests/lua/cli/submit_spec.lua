@@ -142,6 +142,14 @@ describe('ridge submit', function()
     assert.equal('mine\n', folders.get(folder .. '/powers.sbatch'))
   end)
 
+  it('says how long it takes, or why that is not known', function()
+    assert.is_nil(submit('slurm', ''):find('how long', 1, true)) -- nothing is stored
+    folders.put(folder .. '/other.lua', (RECIPE:gsub('args = {', 'args = { other = 1,')))
+    assert.equal(0, select(2, ridge 'sweep other.lua --no-calibrate --db results/ridge.db'))
+    local text = submit('slurm', '-o again.sbatch')
+    assert.matches('how long it takes is not known from what is stored here: .*powers', text)
+  end)
+
   it('says how many tasks have nothing to do', function()
     assert.matches('4 points; a task has 0 to 1, by hash\n  4 of them have no point',
       (submit('slurm', '-n 8')))
