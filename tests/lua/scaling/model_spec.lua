@@ -130,17 +130,17 @@ end)
 
 -- What was looked up, and where:
 -- * rate: images a second of one P100 of a DGX-1, synthetic data, TensorFlow of May 2017, 64 images
---   a step; ResNet-50 at 32 images, which Goyal et al. have (tensorflow/tensorflow, docs_src/
---   performance/benchmarks.md, "Training synthetic data" and "Other Results"). ResNet-101 is not
+--   a step; ResNet-50 at 32 images, which Goyal et al. have (the page Performance, Benchmarks of
+--   tensorflow/tensorflow, "Training synthetic data" and "Other Results"). ResNet-101 is not
 --   in it: its time lies between those of ResNet-50 (219 a second) and -152 (91.8) as 7.6e9
 --   multiply-adds do between 3.8e9 and 11.3e9 (He et al. 2015, table 1). Horovod's own page has
 --   1,656.82 of it on 16 GPUs, 103.6 each: its GPUs are slower, or a part is lost to messages.
 -- * bytes: 4 for each trained parameter: VGG-16 138,357,544, of which the dense layers have
 --   102,764,544 + 16,781,312 + 4,097,000; Inception V3 23,817,352 (tf_cnn_benchmarks leaves out the
---   auxiliary head: models/inception_model.py); ResNet-101 44,549,160, ResNet-50 25,557,032
+--   auxiliary head: Inceptionv3Model); ResNet-101 44,549,160, ResNet-50 25,557,032
 --   (summaries of Keras and torchvision).
 -- * 4 Pascal GPUs a server, 25 Gbit/s, 79 % of VGG-16 and 90 % of both others on 32 servers, 68 and
---   90 % on 128: Horovod's README of 2017 and docs/benchmarks.
+--   90 % on 128: Horovod's README of 2017 and its page of benchmarks.
 -- * about 90 % from 8 to 256 GPUs: Goyal et al. 2017, abstract. Its 50 Gbit/s and 8 GPUs a server
 --   were not found again.
 -- Assumed: a third of a step goes forward; gradients come evenly over the rest, those of VGG-16's
