@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- Points of one sweep that were measured on unlike machines.
 --
--- What is drawn or ranked together would show what machines differ by as if it were what points do. It is refused unless asked for.
+-- What is drawn or ranked together would show what machines differ by as if it were what points do.
+-- It is refused unless asked for.
 --
 -- Machines are alike when their hardware is: nodes of a cluster of one kind share a sweep.
 
