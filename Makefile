@@ -148,6 +148,12 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/c/%.o $(OBJ)
 	@mkdir -p $(@D)
 	@$(CC) -fopenmp $(EXTRA) -o $@ $^ $(LDLIBS)
 
+# messages that wait (tests/dist), where there are any
+SLOW_LIBRARY := $(if $(MPI_INC),$(BUILD)/tests/libridge_slow.so)
+$(BUILD)/tests/libridge_slow.so: $(BUILD)/obj/tests/dist/slow_mpi.o $(MPI_LIBRARY)
+	@mkdir -p $(@D)
+	$(call show,ld $@)$(CC) -shared $(EXTRA) -o $@ $< -ldl
+
 .PHONY: demo gallery test test-c test-op test-lua check format
 demo: all            ## draw this machine's performance landscape, in about five minutes
 	./ridge recipes/landscape.lua
@@ -165,10 +171,10 @@ test-c: test-programs          ## run the C tests
 	@$(RUN) $(CTESTBIN)
 test-op: all         ## run the operations against the slow reference
 	@$(RUN) tests/op
-test-lua: all        ## run the Lua specs
+test-lua: all $(SLOW_LIBRARY)  ## run the Lua specs
 	@$(RUN) tests/lua
 .PHONY: test-programs
-test-programs: $(CTESTBIN)
+test-programs: $(CTESTBIN) $(SLOW_LIBRARY)
 
 # ONNX_VENV is a virtual environment with onnx and onnxruntime; no test needs one.
 .PHONY: onnx
@@ -196,7 +202,7 @@ check: all strict    ## run what is not a test: layers, docs, map, words, format
 	@CC='$(CC)' luajit scripts/check/run.lua
 .PHONY: strict objects
 OBJECTS := $(OBJ) $(UNITOBJ) $(HOSTOBJ) $(if $(MPI_INC),$(MPI_OBJ)) \
-  $(CTESTS:%.c=$(BUILD)/obj/%.o)
+  $(CTESTS:%.c=$(BUILD)/obj/%.o) $(if $(MPI_INC),$(BUILD)/obj/tests/dist/slow_mpi.o)
 strict: objects      ## fail if the compiler said anything of any object
 	@said=$$(cat $(OBJECTS:%=%.said) 2>/dev/null) || \
 	  said="$(BUILD) has objects of which nobody kept what the compiler said: make clean"; \

@@ -17,8 +17,6 @@
 
 #include "dist/group.h"
 
-enum { TAG_TOLD = 1, TAG_DATA = 2 };
-
 /* A message is at most this long: longer ones go in pieces, each of which is progress. */
 enum { PIECE = 1 << 24 };
 
@@ -208,8 +206,8 @@ static rg_status announce(rg_group_work *w, const rg_group_call *call)
                                    .root = call->root };
   for (int32_t r = 0; r < w->transport.size; r++) {
     if (r == me) continue;
-    RG_TRY(receive(w, r, TAG_TOLD, &w->told[r], sizeof(w->told[r])));
-    RG_TRY(send(w, r, TAG_TOLD, &w->told[me], sizeof(w->told[me])));
+    RG_TRY(receive(w, r, RG_TAG_TOLD, &w->told[r], sizeof(w->told[r])));
+    RG_TRY(send(w, r, RG_TAG_TOLD, &w->told[me], sizeof(w->told[me])));
   }
   RG_TRY(settle(w, call, false));
   for (int32_t r = 0; r < w->transport.size; r++) {
@@ -263,10 +261,10 @@ static rg_status exchange(rg_group_work *w, const rg_group_call *call, const voi
 
       if (r == w->transport.rank) continue;
       if (n > 0) {
-        RG_TRY(receive(w, r, TAG_DATA, (char *)to + in.first + at, n));
+        RG_TRY(receive(w, r, RG_TAG_DATA, (char *)to + in.first + at, n));
       }
       if (m > 0) {
-        RG_TRY(send(w, r, TAG_DATA, (const char *)from + out.first + at, m));
+        RG_TRY(send(w, r, RG_TAG_DATA, (const char *)from + out.first + at, m));
       }
       more = more || in.n > at + PIECE || out.n > at + PIECE;
     }

@@ -12,6 +12,9 @@
 
 enum { RG_TRANSPORT_ABI = 1 };
 
+/* Tags of messages: what a rank is about to do, told once in each collective, and its data. */
+enum { RG_TAG_TOLD = 1, RG_TAG_DATA = 2 };
+
 /*
 ** What a library does.  All of it is called by one thread, that which opened it.  A slot is the
 ** number of a message under way, 0 .. 2 * size - 1.

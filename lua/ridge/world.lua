@@ -193,6 +193,10 @@ function M.init(given)
     world = World(slot[0])
     here = world
     if world.size > 1 then io.stdout:setvbuf 'line' end -- a launcher may end this process
+    if M.simulated() and world.rank == 0 then
+      io.stderr:write(('ridge.dist: messages are %s: times say nothing of any network\n'):format(
+        world.library))
+    end
     call.check(C.rg_group_set_timeout(groups[world], opts.timeout), 'dist.init')
     M.agree(world, 'dist.init', { 'ridge is ' .. ffi.string(C.rg_build_facts()),
       ('timeout is %g'):format(opts.timeout) })
@@ -206,6 +210,19 @@ end
 ---@param value any
 ---@return boolean
 function M.is(value) return type(value) == 'table' and groups[value] ~= nil end
+
+--- Does this process send messages by a library that only plays a network (tests/dist)? Then what
+--- it times is flagged SIMULATED.
+---@return boolean
+function M.simulated()
+  local group = here and groups[here]
+  return group ~= nil and M.plays(ffi.string(C.rg_group_library(group)))
+end
+
+--- Is this the name of such a library?
+---@param library string
+---@return boolean
+function M.plays(library) return library:find '^SIMULATED' ~= nil end
 
 --- The number of this process; 0 where nobody has joined a world.
 ---@return number

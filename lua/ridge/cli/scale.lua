@@ -7,6 +7,7 @@ local by_ranks = require 'ridge.cli.by_ranks'
 local host = require 'ridge.host'
 local plain = require 'ridge.plain'
 local stored = require 'ridge.cli.stored'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -61,9 +62,10 @@ local out, stop = table.remove(arg, 1), {}
 local found = watched.watch(@STEPS@, stop, { bucket_mb = @MB@, compress = @TYPE@ })
 local status = recipe.run(assert(recipe.find(@SCRIPT@)), { unpack(arg) }, { stop = stop,
   after = function(...) return ... end })
-if require('ridge.world').init().rank == 0 then
+local world = require('ridge.world').init()
+if world.rank == 0 then
   local file = assert(io.open(out, 'w'))
-  file:write(watched.text(found))
+  file:write(watched.text(found, world.library))
   file:close()
 end
 return status
@@ -89,17 +91,20 @@ local function launch(watched, ranks, job, setting)
   return found
 end
 
--- All settings in each start, on each number of ranks.
+-- All settings in each start, on each number of ranks; true where a program played the network.
 local function measure(job, list, to_measure, starts)
+  local played = false
   for _, each in ipairs(list) do each.starts = {} end
   for i = 1, starts do
     for _, each in ipairs(list) do
       each.starts[i] = {}
       for _, n in ipairs(to_measure) do
         each.starts[i][n] = launch('ridge.scaling.steps', n, job, each.setting)
+        played = played or worlds.plays(each.starts[i][n].library)
       end
     end
   end
+  return played
 end
 
 local function messages(opt, path)
@@ -191,7 +196,7 @@ function M.main(argv)
     local all, axes = require('ridge.scaling.settings').all(given)
     local list = {}
     for i, setting in ipairs(all) do list[i] = { setting = setting } end
-    measure(job, list, to_measure, opt.starts)
+    local played = measure(job, list, to_measure, opt.starts)
     for _, each in ipairs(list) do
       local one
       each.measured, one = steps.together(each.starts, to_measure)
@@ -202,11 +207,12 @@ function M.main(argv)
       'ridge.scaling.spans', most, job, all[1]))
     local facts = { script = rest[1], steps = opt.steps, starts = opt.starts, machine = machine,
       threads = threads, processors = processors, messages = whose, alpha_ns = net.alpha.med,
-      beta_ns = net.beta.med }
+      beta_ns = net.beta.med, simulated = played or net.simulated or false }
     keep(path, given, facts, list)
-    stored.show(scaling.all(list, axes, opt.as == 'table' and 4 or nil), { as = opt.as })
+    stored.show(scaling.all(list, axes, opt.as == 'table' and 4 or nil, played), { as = opt.as })
     local sentences = scaling.sentences(list, facts)
     if opt.as == 'table' then plain.print(sentences, '\n') end
+    facts.played = played
     facts.device = (opt.out ~= '' or spans)
       and require('ridge.sweep.device').lab('cpu').facts().machine.cpu
     if spans then

@@ -10,6 +10,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local dtype = require 'ridge.tensor.dtype'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -77,10 +78,11 @@ function M.is_simulated(number)
   return number > 0 and M.facts(number).simulated == true
 end
 
---- Is a simulated device in use? Asked of what may run anywhere: a function, a plan of several
---- devices.
+--- Is a simulated device, or network, in use? Asked of what may run anywhere: a function, a plan
+--- of several devices.
 ---@return boolean
 function M.any_simulated()
+  if worlds.simulated() then return true end
   for number = 1, tonumber(C.RG_DEVICE_COUNT) - 1 do
     local memory = C.rg_memory_of(number)
     if memory == nil then return false end

@@ -37,7 +37,7 @@ local LIST = {
   { 'ZEROS', 'C', 'the inputs are constant' },
   { 'SHARED', 'D', 'other timed work ran on this machine' },
   { 'AA_FAIL', 'D', 'a candidate differed from itself' },
-  { 'SIMULATED', 'D', 'a program played the device: the time says nothing of any GPU' },
+  { 'SIMULATED', 'D', 'a program played a device or a network: the time says nothing of any' },
   { 'WAITED', 'B', 'the device waited for the host between calls' },
   { 'TRAINING', 'B', 'a module in training mode, and no backward pass: eval() is for running' },
   { 'REDUCED', 'B', 'a plan that leaves out over 1 % of the operations that were recorded' },

@@ -196,7 +196,7 @@ end
 --- is 2 (n - 1) messages of 1/n, stretched where ranks share processors.
 ---@param list table of ridge.scaling.network.stored
 ---@param processors integer of the machine that they are of
----@return table net alpha, beta: {med, lo, hi}
+---@return table net alpha, beta: {med, lo, hi}; simulated: one of them was
 function M.hops(list, processors)
   local found = { alpha = { med = {}, lo = {}, hi = {} }, beta = { med = {}, lo = {}, hi = {} } }
   for _, each in ipairs(list) do
@@ -210,7 +210,8 @@ function M.hops(list, processors)
       end
     end
   end
-  local out = {}
+  local out = { simulated = false }
+  for _, each in ipairs(list) do out.simulated = out.simulated or each.simulated == true end
   for name, lists in pairs(found) do
     -- ranks whose middles lie outside of others' intervals say that the law is not theirs alone
     out[name] = { med = middle(lists.med),

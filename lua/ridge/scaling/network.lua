@@ -4,6 +4,7 @@
 
 local blame = require 'ridge.blame'
 local passes = require 'ridge.measure.passes'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -112,6 +113,7 @@ function M.record(m, found)
   for _, s in ipairs(found.sizes) do
     put(('us_%d'):format(s.bytes), s.med / 1e3, s.lo and s.lo / 1e3, s.lo and s.hi / 1e3, lower)
   end
+  m.simulated = worlds.plays(found.library)
 end
 
 --- The sweep of a measurement.
@@ -133,21 +135,24 @@ function M.sweep(opt)
   }
 end
 
-local ROWS = [[/* nets */ SELECT s.name AS sweep, p.num AS ranks, a.began AS began, m.name AS name,
-  m.value AS value FROM main.sweep s JOIN main.trial t ON t.sweep_id = s.id
+local ROWS = [[/* nets */ SELECT s.name AS sweep, p.num AS ranks, a.began AS began,
+  a.flags AS flags, m.name AS name, m.value AS value
+  FROM main.sweep s JOIN main.trial t ON t.sweep_id = s.id
   JOIN main.attempt a ON a.id = t.best_attempt JOIN main.metric m ON m.attempt_id = a.id
   JOIN main.param p ON p.config_id = t.config_id AND p.name = 'ranks'
   WHERE s.base = ?1 AND a.outcome = 'ok' ORDER BY a.began, a.id]]
 
 --- What is stored, by the number of ranks; of several measurements the newest.
 ---@param st table store open for reading
----@return table list of {ranks, alpha, beta (med, lo, hi; ns), off, began, sweep}, by ranks
+---@return table list of {ranks, alpha, beta (med, lo, hi; ns), off, began, sweep, simulated}, by
+---  ranks
 function M.stored(st)
   local by, list = {}, {}
   for _, row in ipairs(st.db:query(ROWS, M.NAME)) do
     local each = by[row.ranks]
     if not each or each.began ~= row.began then
-      each = { ranks = row.ranks, began = row.began, sweep = row.sweep, found = {} }
+      each = { ranks = row.ranks, began = row.began, sweep = row.sweep, found = {},
+        simulated = row.flags:find('SIMULATED', 1, true) ~= nil }
       by[row.ranks] = each
     end
     each.found[row.name] = row.value
@@ -183,7 +188,8 @@ function M.text(list, processors)
     local a, b = each.alpha, each.beta
     rows[#rows + 1] = { ('%d'):format(each.ranks), with(a.med / 1e3, a.lo and a.lo / 1e3,
       a.lo and a.hi / 1e3, '%.4g'), with(1 / b.med, b.lo and 1 / b.hi, b.lo and 1 / b.lo, '%.3g'),
-      ('%.0f %%'):format(100 * each.off), ('%.3g'):format(each.ranks / processors) }
+      ('%.0f %%'):format(100 * each.off), ('%.3g'):format(each.ranks / processors),
+      each.simulated and 'SIMULATED: it says nothing of any network' or nil }
   end
   local widths, lines = {}, {}
   for _, row in ipairs(rows) do

@@ -11,6 +11,7 @@ local scaling = require 'ridge.scaling.table'
 
 local M = {}
 
+local SIMULATED = scaling.SIMULATED
 local DASH = { 6, 4 }
 
 -- Dashes with their band, without a mark: nothing was measured there.
@@ -30,9 +31,11 @@ local function predicted(panel, points, ink, t)
 end
 
 local function points_of(found, how, first)
-  local list = {}
+  local list = { how = how }
   for _, line in ipairs(found.lines) do
-    if line[2] == how then
+    local played = how == 'measured' and line[2] == SIMULATED
+    if line[2] == how or played then
+      if played then list.how = SIMULATED end
       local y = line[first]
       list[#list + 1] = { x = line[1], y = y, lo = line[first + 1] or y, hi = line[first + 2] or y }
     end
@@ -41,10 +44,10 @@ local function points_of(found, how, first)
 end
 
 -- Points of each setting by panel, and what axes have to hold.
-local function gathered(list)
+local function gathered(list, played)
   local all = { ranks = {}, efficiency = { 0, 1 }, step = {} }
   for i, each in ipairs(list) do
-    local found = scaling.rows(each.measured, each.predicted)
+    local found = scaling.rows(each.measured, each.predicted, nil, played)
     all[i] = { measured = {}, model = {}, name = settings.name(each.setting) }
     for name, first in pairs { efficiency = 6, step = 3 } do
       for _, how in ipairs { 'measured', 'model' } do
@@ -71,16 +74,16 @@ local function ends(panel, all, name, inks, t)
   end
   if #all == 1 then
     put(all[1].model[name], 'model', t.text)
-    put(all[1].measured[name], 'measured', t.text)
+    put(all[1].measured[name], all[1].measured[name].how, t.text)
   else
     for i, each in ipairs(all) do put(each.model[name], each.name, inks[i]) end
   end
   panel:ends(labels)
 end
 
-local function draw(list)
+local function draw(list, played)
   return function(c, t, box)
-    local all = gathered(list)
+    local all = gathered(list, played)
     local ranks, right = all.ranks, 110
     for _, each in ipairs(all) do
       right = math.max(right, c:measure(each.name, t.size.note) + 24)
@@ -111,11 +114,11 @@ end
 --- The picture.
 ---@param list table of {setting, measured, predicted}
 ---@param axes string[] of settings
----@param facts table script, device
+---@param facts table script, device, simulated, played (a program played what was measured)
 ---@param sentences string of ridge.scaling.table.sentences
 ---@return table figure
 function M.make(list, axes, facts, sentences)
-  local found, rows = scaling.all(list, axes), {}
+  local found, rows = scaling.all(list, axes, nil, facts.played), {}
   for i, line in ipairs(found.lines) do
     rows[i] = {}
     for k, title in ipairs(found.titles) do rows[i][title] = line[k] end
@@ -125,8 +128,9 @@ function M.make(list, axes, facts, sentences)
     .. 'band are predicted by a model, dots the ideal.' }
   for line in rest:gmatch '[^\n]+' do caption[#caption + 1] = line end
   return figure.new { kind = 'scaling', rows = rows, opt = {}, natural = { 980, 860 },
-    title = ('%s over ranks'):format(facts.script), subtitle = facts.device or '',
-    finding = finding, caption = caption, draw = draw(list) }
+    title = ('%s over ranks%s'):format(facts.script, facts.simulated and ', SIMULATED' or ''),
+    subtitle = facts.device or '', finding = finding, caption = caption,
+    draw = draw(list, facts.played) }
 end
 
 return M

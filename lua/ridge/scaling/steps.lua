@@ -56,17 +56,19 @@ function M.watch(most, stop, instead)
   return steps
 end
 
---- Steps as text: a line each, its time, then by bucket when it was ready and its bytes.
+--- Steps as text: what carried messages, then a line each, its time, then by bucket when it was
+--- ready and its bytes.
 ---@param steps table of `watch`
+---@param library string that of the world
 ---@return string text
-function M.text(steps)
-  local lines = {}
+function M.text(steps, library)
+  local lines = { library }
   for i, step in ipairs(steps) do
     local words = { ('%.0f'):format(step.ns) }
     for k, ready in ipairs(step.ready) do
       words[#words + 1] = ('%.0f:%.0f'):format(ready, step.bytes[k])
     end
-    lines[i] = table.concat(words, ' ')
+    lines[i + 1] = table.concat(words, ' ')
   end
   return table.concat(lines, '\n') .. '\n'
 end
@@ -76,10 +78,10 @@ local function middle(list) return statistics.median(list) end
 --- What a start of the ranks says.
 ---@param text string of `text`
 ---@return table|nil found ns (median step), spread (standard deviation of log step time, by its
----  quartiles), buckets: {ready (median), bytes}; nil where there are too few steps
+---  quartiles), buckets: {ready (median), bytes}, library; nil where there are too few steps
 function M.read(text)
   local times, ready, bytes = {}, {}, {}
-  local n = 0
+  local n, library = -1, text:match '^[^\n]*'
   for line in text:gmatch '[^\n]+' do
     n = n + 1
     if n > WARM then
@@ -95,7 +97,7 @@ function M.read(text)
   if #times < 5 then return nil end
   local sorted = statistics.sorted(times)
   local function quantile(p) return sorted[math.max(1, math.ceil(p * #sorted))] end
-  local found = { ns = middle(times), buckets = {},
+  local found = { ns = middle(times), buckets = {}, library = library,
     spread = math.log(quantile(0.75) / quantile(0.25)) / 1.349 }
   for k, list in ipairs(ready) do
     found.buckets[k] = { ready = math.min(found.ns, middle(list)), bytes = bytes[k] }

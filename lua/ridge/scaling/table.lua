@@ -25,6 +25,9 @@ function M.predict(measured, one, net, opt)
   return out
 end
 
+--- How several ranks are said to be measured where their messages are played.
+M.SIMULATED = 'SIMULATED'
+
 local COLUMNS = { 'ranks', 'how', 'step_us', 'step_us_lo', 'step_us_hi', 'efficiency',
   'efficiency_lo', 'efficiency_hi', 'bound' }
 
@@ -32,13 +35,15 @@ local COLUMNS = { 'ranks', 'how', 'step_us', 'step_us_lo', 'step_us_hi', 'effici
 ---@param measured table
 ---@param predicted table
 ---@param digits integer|nil that numbers are rounded to; all when left out
+---@param simulated boolean|nil several ranks were measured over a program that plays a network
 ---@return table found titles, units, lines
-function M.rows(measured, predicted, digits)
+function M.rows(measured, predicted, digits, simulated)
   local lines = {}
   local function us(ns) return ns and ns / 1e3 end
   for n, own in pairs(measured) do
     local s, e = own.step, own.efficiency
-    lines[#lines + 1] = { n, 'measured', us(s.med), us(s.lo), us(s.hi), e.med, e.lo, e.hi }
+    lines[#lines + 1] = { n, n > 1 and simulated and M.SIMULATED or 'measured', us(s.med),
+      us(s.lo), us(s.hi), e.med, e.lo, e.hi }
   end
   for _, p in ipairs(predicted) do
     lines[#lines + 1] = { p.ranks, 'model', us(p.ns), us(p.lo), us(p.hi), p.efficiency,
@@ -60,12 +65,13 @@ end
 ---@param list table of {setting, measured, predicted}
 ---@param axes string[]
 ---@param digits integer|nil that numbers are rounded to; all when left out
+---@param simulated boolean|nil several ranks were measured over a program that plays a network
 ---@return table found titles, units, lines
-function M.all(list, axes, digits)
+function M.all(list, axes, digits, simulated)
   local found = { titles = { unpack(axes) }, units = {}, lines = {} }
   for _, title in ipairs(COLUMNS) do found.titles[#found.titles + 1] = title end
   for _, each in ipairs(list) do
-    for _, line in ipairs(M.rows(each.measured, each.predicted, digits).lines) do
+    for _, line in ipairs(M.rows(each.measured, each.predicted, digits, simulated).lines) do
       local own = {}
       for i, name in ipairs(axes) do own[i] = each.setting[name] end
       for i = 1, #COLUMNS do own[#axes + i] = line[i] end
@@ -96,7 +102,7 @@ end
 
 --- What people read of it.
 ---@param list table of {setting, measured, predicted}
----@param facts table machine, processors, messages, alpha_ns, beta_ns
+---@param facts table machine, processors, messages, alpha_ns, beta_ns, simulated
 ---@return string text
 function M.sentences(list, facts)
   local lines = {}
@@ -114,6 +120,9 @@ function M.sentences(list, facts)
   if n > 0 then
     lines[#lines + 1] = ("%d of %d steps that were measured on several ranks lie in the model's "
       .. 'band.'):format(inside, n)
+  end
+  if facts.simulated then
+    lines[#lines + 1] = 'SIMULATED: a program plays the network: these times say nothing of one.'
   end
   lines[#lines + 1] = ('Messages are %s: %.3g us each, %.3g GB/s; %s of %d %s on a '
     .. 'machine of %d %s.'):format(facts.messages, facts.alpha_ns / 1e3, 1 / facts.beta_ns,
@@ -133,6 +142,7 @@ function M.sweep(ranks, axes, facts, list)
   for name, values in pairs(axes) do space[name], names[#names + 1] = values, name end
   return require('ridge.sweep').sweep 'scale' { space = space, args = facts, any_name = true,
     measure = function(p, _, m)
+      m.simulated = facts.simulated
       local function put(name, value, lo, hi, opt)
         m:metric(name, value, opt)
         if lo then

@@ -298,6 +298,9 @@ function Point:outcome(results)
     out.peak = phase.peak and math.max(out.peak or 0, phase.peak) or out.peak
   end
   for _, metric in ipairs(self.metrics) do out.metrics[#out.metrics + 1] = metric end
+  if self.simulated then -- what it keeps was made over a program that plays a network
+    flags.SIMULATED, out.grade = true, 'D'
+  end
   local names = {}
   for flag in pairs(flags) do names[#names + 1] = flag end
   out.flags = record.flags(names)

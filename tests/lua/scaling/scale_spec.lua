@@ -12,7 +12,7 @@ local function written(ns, more)
     local own = i <= 3 and 50 * ns or ns * (1 + ((i % 5) - 2) * (more or 0))
     list[i] = { ns = own, ready = { 0.5 * own, 0.9 * own }, bytes = { 4000, 800 } }
   end
-  return steps.text(list)
+  return steps.text(list, 'MPI')
 end
 
 describe('a training that is scaled', function()
@@ -21,7 +21,7 @@ describe('a training that is scaled', function()
     assert.equal(100000, found.ns)
     assert.same({ { ready = 50000, bytes = 4000 }, { ready = 90000, bytes = 800 } }, found.buckets)
     assert.near(math.log(1.01 / 0.99) / 1.349, found.spread, 1e-3)
-    assert.is_nil(steps.read(written(1000):match('^' .. ('[^\n]*\n'):rep(7))))
+    assert.is_nil(steps.read(written(1000):match('^' .. ('[^\n]*\n'):rep(8))))
   end)
 
   local function measured(starts, factor)
