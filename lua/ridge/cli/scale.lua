@@ -18,7 +18,8 @@ local SPEC = {
   about = [[
 Measures the steps of a script that trains by ridge.dist.DataParallel on a few ranks of this
 machine, and predicts them on more: a step is simulated bucket by bucket, from when each is ready on
-one rank, what ridge net found of messages, and how much single steps vary. It prints both, the
+one rank, what ridge net found of messages, how much single steps vary, and how much longer
+computing takes where several ranks are on a machine (from --measure 1,2,4). It prints both, the
 model's band, and what breaks near-linearity (90 % of the ideal) first. --timeline draws when each
 rank computes, waits and transfers, in one more start. --batch, --bucket-mb and
 --compress take several values: each is measured, and predicted, with each.
@@ -197,17 +198,20 @@ function M.main(argv)
     local list = {}
     for i, setting in ipairs(all) do list[i] = { setting = setting } end
     local played = measure(job, list, to_measure, opt.starts)
+    local fitted = { unpack(to_measure, 2) }
     for _, each in ipairs(list) do
       local one
       each.measured, one = steps.together(each.starts, to_measure)
-      each.predicted = scaling.predict(each.measured, one, net, { ranks = unique(ranks),
-        processors = processors, machine = machine, threads = threads })
+      each.predicted, each.crowding = scaling.predict(each.measured, one, net, {
+        ranks = unique(ranks), processors = processors, machine = machine, threads = threads,
+        fitted = fitted })
     end
     local spans = opt.timeline ~= '' and require('ridge.scaling.spans').step(launch(
       'ridge.scaling.spans', most, job, all[1]))
     local facts = { script = rest[1], steps = opt.steps, starts = opt.starts, machine = machine,
       threads = threads, processors = processors, messages = whose, alpha_ns = net.alpha.med,
-      beta_ns = net.beta.med, simulated = played or net.simulated or false }
+      beta_ns = net.beta.med, fitted = fitted[1] ~= nil,
+      simulated = played or net.simulated or false }
     keep(path, given, facts, list)
     stored.show(scaling.all(list, axes, opt.as == 'table' and 4 or nil, played), { as = opt.as })
     local sentences = scaling.sentences(list, facts)

@@ -19,6 +19,8 @@ local NETWORK = {
   beta = { 'number', required = true, min = 0, doc = 'ns of a byte' },
   local_alpha = { 'number', default = 0, min = 0, doc = 'inside of a machine, for two_level' },
   local_beta = { 'number', default = 0, min = 0 },
+  waits = { 'number', default = 0, min = 0, max = 1,
+    doc = 'share of a transfer that takes no processor: all where a card does it' },
 }
 
 local INPUT = {
@@ -28,6 +30,8 @@ local INPUT = {
   spread = { 'number', default = 0, min = 0, doc = 'standard deviation of log step time' },
   overlap = { 'boolean', default = true },
   processors = { 'integer', min = 1, doc = 'of a machine; when left out ranks share none' },
+  crowding = { 'number', default = 0, min = 0,
+    doc = 'share that computing takes longer by for each further rank on a machine' },
   threads = { 'integer', default = 1, min = 1, doc = 'that each rank computes with' },
   machine = { 'integer', min = 1, doc = 'ranks on a machine; all when left out' },
 }
@@ -60,33 +64,38 @@ end
 ---@return number z 0 for one
 function M.slowest(n) return n == 1 and 0 or interval.normal_quantile((n - 0.375) / (n + 0.25)) end
 
--- What a rank's computing is stretched by, where ranks of a machine share its processors.
--- Beside it: do they compute on all of them?
-local function stretch(input, n)
-  if not input.processors then return 1, false end
-  local busy = math.min(n, input.machine or n) * input.threads / input.processors
-  return math.max(1, busy), busy >= 1
+-- What a rank's computing and its transfers are stretched by, where ranks of a machine share its
+-- processors. Beside it: do they compute on all of them?
+local function stretch(input, n, without)
+  local ranks = math.min(n, input.machine or n)
+  if not input.processors then return 1, 1, false end
+  local busy = ranks * input.threads / input.processors
+  if without.processors then return 1, 1, busy >= 1 end
+  return math.max(1, busy) * (1 + input.crowding * (ranks - 1)),
+    math.max(1, ranks / input.processors), busy >= 1
 end
 
 -- The step: without makes some of it free.
 local function simulate(input, n, without)
   local net = input.network
-  local shared, full = stretch(input, n)
+  local shared, among, full = stretch(input, n, without)
   local slower = without.slowest and 1 or math.exp(input.spread * M.slowest(n))
-  local factor = (without.processors and 1 or shared) * slower
+  local factor = shared * slower
   local ends = input.compute * factor
-  -- ranks that compute on all processors have none left that would send meanwhile
-  local overlap = input.overlap and not full
   local free = { algorithm = net.algorithm, alpha = without.latency and 0 or net.alpha,
     beta = without.bandwidth and 0 or net.beta,
     local_alpha = without.latency and 0 or net.local_alpha,
     local_beta = without.bandwidth and 0 or net.local_beta }
-  local t = 0
+  -- where ranks compute on all processors, what a transfer takes of one is taken from computing
+  local t, taken = 0, 0
   for _, bucket in ipairs(input.buckets) do
-    local ready = overlap and bucket.ready * factor or ends
-    t = math.max(t, ready) + M.all_reduce(free, n, bucket.bytes, input.machine)
+    local whole = M.all_reduce(free, n, bucket.bytes, input.machine)
+    local busy = whole * (1 - net.waits) * among
+    local ready = input.overlap and bucket.ready * factor + taken or ends
+    t = math.max(t, ready) + busy + whole * net.waits
+    if input.overlap and full then taken = taken + busy end
   end
-  return math.max(ends, t)
+  return math.max(ends + taken, t)
 end
 
 -- -- A step ---------------------------------------------------------------------------------------
@@ -110,7 +119,8 @@ local function checked(input)
 end
 
 --- What a step takes on n ranks.
----@param input table compute, buckets, network, spread, overlap, processors, threads, machine
+---@param input table compute, buckets, network, spread, overlap, processors, threads, machine,
+---  crowding
 ---@param n integer ranks
 ---@return table step ns, efficiency (of one rank's step), lost: what each of processors, bandwidth,
 ---  latency and slowest adds to it, ns; bound: that which adds most, 'compute' where all of them
@@ -141,7 +151,8 @@ end
 --- A step with the band in which 95 % of it lie when what goes in is drawn from its intervals.
 ---@param input table as of `step`
 ---@param n integer ranks
----@param given table intervals of compute, alpha, beta: {lo =, hi =}; nil: it is known
+---@param given table intervals of compute, alpha, beta: {lo =, hi =}; nil: it is known; misfit:
+---  standard deviation of the logarithm of what the model misses a step by
 ---@return table step as of `step`, with lo, hi (ns), efficiency_lo and efficiency_hi
 function M.band(input, n, given)
   local step = M.step(input, n)
@@ -160,9 +171,10 @@ function M.band(input, n, given)
     end
     local drawn = { compute = own.compute * factor, buckets = buckets, spread = own.spread,
       overlap = own.overlap, processors = own.processors, threads = own.threads,
-      machine = own.machine, network = { algorithm = net.algorithm, alpha = net.alpha * alpha,
-        beta = net.beta * beta, local_alpha = net.local_alpha, local_beta = net.local_beta } }
-    times[i] = simulate(drawn, n, {})
+      machine = own.machine, crowding = own.crowding, network = {
+        algorithm = net.algorithm, alpha = net.alpha * alpha, beta = net.beta * beta,
+        local_alpha = net.local_alpha, local_beta = net.local_beta, waits = net.waits } }
+    times[i] = simulate(drawn, n, {}) * math.exp((given.misfit or 0) * draw:normal())
     shares[i] = drawn.compute / times[i]
   end
   table.sort(times)
@@ -181,6 +193,54 @@ function M.breaks(steps)
   for _, step in ipairs(steps) do
     if step.efficiency < 0.9 then return step end
   end
+end
+
+-- -- Ranks that share a machine -------------------------------------------------------------------
+
+--- How much longer computing takes for each further rank on a machine, so that the model misses the
+--- logarithms of measured steps by the least squares. (Eight processes with a net of 13 MB each on
+--- two processors and a cache of 300 MB took 1.05, 1.18 and 1.43 of the processor time of one when
+--- they were 2, 4 and 8: a line.)
+---@param input table as of `step`
+---@param list table steps of several ranks: {ranks, ns}
+---@return number crowding
+---@return number[] missed logarithms of measured over predicted, in the order of the list
+function M.crowding(input, list)
+  local own = checked(input)
+  local function missed(k)
+    local sum, all = 0, {}
+    own.crowding = k
+    for i, each in ipairs(list) do
+      all[i] = math.log(each.ns / simulate(own, each.ranks, {}))
+      sum = sum + all[i] ^ 2
+    end
+    return sum, all
+  end
+  local lo, hi = 0, 4 -- the sum has one minimum: steps grow with the number
+  for _ = 1, 100 do
+    local a, b = lo + (hi - lo) / 3, hi - (hi - lo) / 3
+    if missed(a) <= missed(b) then hi = b else lo = a end
+  end
+  local k = lo < 1e-9 and 0 or lo
+  local _, all = missed(k)
+  return k, all
+end
+
+--- The logarithm's standard deviation of what a step of n ranks on one machine is predicted by, out
+--- of steps of fewer ranks: of what those were missed by, and of the number fitted to them.
+---@param missed table[] of several trainings what `crowding` gave
+---@param ranks integer[] those fitted to
+---@param n integer predicted
+---@return number sd as wide as makes a normal band one of Student's with as many trainings
+function M.misfit(missed, ranks, n)
+  local sum, square, dof = 0, 0, 0
+  for _, each in ipairs(missed) do
+    for _, x in ipairs(each) do sum = sum + x ^ 2 end
+    dof = dof + #each - 1
+  end
+  for _, r in ipairs(ranks) do square = square + (r - 1) ^ 2 end
+  local sd = math.sqrt(sum / math.max(1, dof) * (1 + (n - 1) ^ 2 / square))
+  return sd * interval.t_factor(0.95, math.max(1, dof)) / interval.normal_quantile(0.975)
 end
 
 -- -- From what was measured -----------------------------------------------------------------------

@@ -7,22 +7,29 @@ local settings = require 'ridge.scaling.settings'
 
 local M = {}
 
---- Predict steps from what was measured on one rank.
+--- Predict steps from what was measured on one rank, and how ranks crowd a machine on more.
 ---@param measured table of ridge.scaling.steps.together
 ---@param one table its second result
 ---@param net table alpha, beta: {med, lo, hi}
----@param opt table ranks (list), processors, machine, threads
+---@param opt table ranks (list), processors, machine, threads; fitted: numbers of ranks above one,
+---  measured, which crowding is fitted to
 ---@return table steps of ridge.scaling.model.band
+---@return number crowding
 function M.predict(measured, one, net, opt)
   local step = measured[1].step
   local input = { compute = step.med, buckets = one.buckets, spread = one.spread,
     network = { alpha = net.alpha.med, beta = net.beta.med }, processors = opt.processors,
     threads = opt.threads, machine = opt.machine }
-  local out = {}
+  local list, missed, out = {}, nil, {}
+  for i, n in ipairs(opt.fitted or {}) do list[i] = { ranks = n, ns = measured[n].step.med } end
+  if #list > 0 then input.crowding, missed = model.crowding(input, list) end
   for i, n in ipairs(opt.ranks) do
-    out[i] = model.band(input, n, { compute = step, alpha = net.alpha, beta = net.beta })
+    local misfit = #list > 1 and n > 1 and model.misfit({ missed }, opt.fitted,
+      math.min(n, opt.machine or n))
+    out[i] = model.band(input, n, { compute = step, alpha = net.alpha, beta = net.beta,
+      misfit = misfit or nil })
   end
-  return out
+  return out, input.crowding or 0
 end
 
 --- How several ranks are said to be measured where their messages are played.
@@ -100,9 +107,16 @@ local function first_of(each)
   return (name == '' and 'B' or name .. ': b') .. text
 end
 
+-- What ranks on one machine cost each other.
+local function crowded(each)
+  return ('computing takes %.2g %% longer for each further rank on a machine.'):format(
+    100 * each.crowding)
+end
+
 --- What people read of it.
----@param list table of {setting, measured, predicted}
----@param facts table machine, processors, messages, alpha_ns, beta_ns, simulated
+---@param list table of {setting, measured, predicted, crowding}
+---@param facts table machine, processors, messages, alpha_ns, beta_ns, simulated, fitted (crowding
+---  was fitted to the ranks that were measured)
 ---@return string text
 function M.sentences(list, facts)
   local lines = {}
@@ -119,7 +133,12 @@ function M.sentences(list, facts)
   end
   if n > 0 then
     lines[#lines + 1] = ("%d of %d steps that were measured on several ranks lie in the model's "
-      .. 'band.'):format(inside, n)
+      .. 'band%s'):format(inside, n, not facts.fitted and '.'
+      or #list == 1 and ', which was fitted to them: ' .. crowded(list[1])
+      or ', which was fitted to them.')
+    for _, each in ipairs(facts.fitted and #list > 1 and list or {}) do
+      lines[#lines + 1] = settings.name(each.setting) .. ': ' .. crowded(each)
+    end
   end
   if facts.simulated then
     lines[#lines + 1] = 'SIMULATED: a program plays the network: these times say nothing of one.'

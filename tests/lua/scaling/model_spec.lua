@@ -57,12 +57,62 @@ describe('a step on many ranks', function()
     assert.equal(1320, model.step(input { processors = 3 }, 2).ns)
     assert.equal(1000 + 220 + 420, model.step(input { processors = 2 }, 2).ns)
     local step = model.step(input { processors = 2 }, 4)
-    -- 2 x 1000, then 6 x (10 + 50) and 6 x (10 + 100)
-    assert.equal(2000 + 360 + 660, step.ns)
+    -- 2 x 1000, then 6 x (10 + 50) and 6 x (10 + 100), two ranks a processor
+    assert.equal(2000 + 2 * 360 + 2 * 660, step.ns)
     assert.equal('processors', step.bound)
     assert.equal(2000 + 220 + 420, model.step(input { processors = 2, threads = 2 }, 2).ns)
     -- four machines of one rank each share nothing
     assert.equal(0, model.step(input { processors = 2, machine = 1 }, 4).lost.processors)
+  end)
+
+  it('goes on computing while transfers wait that take no processor', function()
+    local function of(waits, over)
+      local given = input(over)
+      given.network = { alpha = 10, beta = 2, waits = waits }
+      return given
+    end
+    -- as with processors to spare
+    assert.equal(1320, model.step(of(1, { processors = 2 }), 2).ns)
+    assert.equal(1640, model.step(of(1, { processors = 2, overlap = false }), 2).ns)
+    -- half of them: 400 + 220, then 900 + 110 + 420
+    assert.equal(1430, model.step(of(0.5, { processors = 2 }), 2).ns)
+    -- four on two: 6 x (10 + 50) at 800, 6 x (10 + 100) at 1800; that half which works takes twice
+    -- as long: 180 + 360, and then (2 x 900 + 360) + 330 + 660
+    assert.equal(2160 + 990, model.step(of(0.5, { processors = 2 }), 4).ns)
+  end)
+
+  it('is crowded by further ranks on a machine, as was found of some', function()
+    local crowded = input { processors = 2, crowding = 0.1 }
+    -- 4 x 1.7 of a step, and 8 ranks' 14 x (20 + 2 x 300 / 8), four ranks a processor
+    assert.near(4 * 1.7 * 1000 + 4 * 14 * (20 + 2 * 300 / 8), model.step(crowded, 8).ns, 1e-6)
+    -- on machines of one rank each it is not
+    assert.equal(model.step(input { processors = 2, machine = 1 }, 4).ns,
+      model.step(input { processors = 2, crowding = 0.1, machine = 1 }, 4).ns)
+    local list = {}
+    for i, n in ipairs { 2, 4 } do list[i] = { ranks = n, ns = model.step(crowded, n).ns } end
+    local k, missed = model.crowding(input { processors = 2 }, list)
+    assert.near(0.1, k, 1e-6)
+    assert.near(0, missed[1], 1e-6)
+    assert.near(0, missed[2], 1e-6)
+    -- steps that are faster than without any
+    k, missed = model.crowding(input { processors = 2 }, { { ranks = 2, ns = 1500 } })
+    assert.equal(0, k)
+    assert.near(math.log(1500 / 1640), missed[1], 1e-9)
+  end)
+
+  it('misses more ranks by as much as those it was fitted to, and by what was fitted', function()
+    -- four trainings of two: sd 0.02 at four degrees of freedom, 8 of 2 and 4: 1 + 49 / 10
+    local missed = {}
+    for i = 1, 4 do missed[i] = { 0.02 / math.sqrt(2), -0.02 / math.sqrt(2) } end
+    assert.near(0.02 * math.sqrt(5.9) * 2.776445 / 1.959964, model.misfit(missed, { 2, 4 }, 8),
+      1e-5)
+    local none = { compute = { lo = 1000, hi = 1000 } }
+    local step = model.band(input(), 2, none)
+    assert.equal(step.lo, step.hi)
+    none.misfit = 0.1
+    step = model.band(input(), 2, none)
+    assert.near(1320 * math.exp(-0.196), step.lo, 50)
+    assert.near(1320 * math.exp(0.196), step.hi, 50)
   end)
 
   it('waits for the slowest of n', function()

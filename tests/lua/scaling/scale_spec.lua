@@ -68,6 +68,23 @@ describe('a training that is scaled', function()
       .. 'Messages are as given: 0.2 us each, 2 GB/s; 2 ranks of 1 thread on a machine of 2 '
       .. 'processors.',
       scaling.sentences({ { setting = {}, measured = by, predicted = predicted } }, facts))
+    -- fitted to two ranks, which took 1 % longer
+    local fitted, crowding = scaling.predict(by, one, net, { ranks = { 1, 2, 4 }, processors = 4,
+      machine = 4, threads = 1, fitted = { 2 } })
+    assert.near(by[2].step.med, fitted[2].ns, 1)
+    assert.near(0.01, crowding, 1e-4)
+    -- and on full processors 6 x (200 + 0.5 x 1000) and 6 x (200 + 0.5 x 200) ns of messages
+    assert.near(1.03 * 101000 + 4200 + 1800, fitted[3].ns, 10)
+    facts.fitted = true
+    local each = { setting = {}, measured = by, predicted = fitted, crowding = crowding }
+    assert.matches("lie in the model's band, which was fitted to them: computing takes 1 %% longer "
+      .. 'for each further rank on a machine%.\n', scaling.sentences({ each }, facts))
+    assert.matches('batch 32: computing takes 1 %% longer for each further rank on a machine%.\n'
+      .. 'batch 64: computing takes 3 %% longer for each further rank on a machine%.\n',
+      scaling.sentences({
+        { setting = { batch = 32 }, measured = by, predicted = fitted, crowding = crowding },
+        { setting = { batch = 64 }, measured = by, predicted = fitted, crowding = 0.03 } }, facts))
+    facts.fitted = nil
     -- one that was faster than its band is not in it
     assert.matches('\n0 of 1 steps', scaling.sentences({ { setting = {}, measured = by,
       predicted = scaling.predict(by, one, { alpha = { med = 1e6 }, beta = { med = 0.5 } },
