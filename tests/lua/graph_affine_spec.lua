@@ -55,6 +55,18 @@ describe('fold_affine', function()
     assert.equal('linear', h:nodes()[#h:nodes()].op)
   end)
 
+  it('takes a scale of each feature before a linear function, and of no other axis', function()
+    local x, inner, rows = ridge.randn(4, 5), ridge.rand(5) + 0.5, ridge.rand(4, 1) + 0.5
+    local h = folded(function(a) return linear(a * inner) end, x, function() inner:mul_(0.75) end)
+    local last = h:nodes()[#h:nodes()]
+    assert.equal('linear', last.op)
+    assert.is_true(last.inputs[1].producer == nil) -- the weights alone
+    h = folded(function(a) return linear(inner * a:reshape(2, 2, 5)) end, x)
+    last = h:nodes()[#h:nodes()]
+    assert.equal('reshape', last.inputs[1].producer.op)
+    assert.equal('mul linear', ops(folded(function(a) return linear(a * rows) end, x)))
+  end)
+
   it('leaves constants minus a linear function, and constants over one', function()
     local x = ridge.randn(2, 5)
     for _, f in ipairs { function(a) return shift - linear(a) end,

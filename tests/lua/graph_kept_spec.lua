@@ -39,6 +39,24 @@ describe('what is held outside of a recorded function', function()
     assert.equal(2, plan:facts().n_steps)
   end)
 
+  it('is held by nobody but who held it before', function()
+    local x, held = ridge.ones(3, 4), nil
+    local function record()
+      ridge.graph(function(a)
+        held = { a * 2, (a + 1):t(), a:exp():narrow(1, 1, 2) }
+        return a:neg()
+      end, x)
+      held = nil
+      require('ridge.ffi.ref').collect()
+      return ridge.memory.stats().live
+    end
+    record() -- what stays with the first one
+    local live = record()
+    assert.equal(live, record())
+    assert.equal(live, record())
+    assert.is_nil(held)
+  end)
+
   it('is what the plan was made with, whatever becomes of the graph', function()
     local held
     local plan, _, g = records('returned kept', function(a)

@@ -77,6 +77,15 @@ describe('graphs', function()
     assert.equal(7, relu.outputs[1].id + 1, 'values of a copy are numbered without gaps')
   end)
 
+  it('have views in the memory of what came in the place of what they viewed', function()
+    local x, y = ridge.tensor { { 1, 2 }, { 3, 4 } }, ridge.tensor { { 5, 6 }, { 7, 8 } }
+    local g = ridge.graph(function(a, b) return a:t():narrow(1, 1, 1) * 2, b + 1 end, x, y)
+    assert.equal('transpose narrow mul add', ops(g))
+    g:replace(g:inputs()[1], g:inputs()[2]) -- the first node is the view
+    g:check()
+    assert.same({ { 10, 14 } }, (g:plan()()):tolist())
+  end)
+
   it('tell what nodes and values are', function()
     local g = blocks(2)
     local node = g:nodes()[1]
