@@ -474,6 +474,14 @@ uint64_t rg_generator_take(rg_generator *generator, uint64_t n);
 ** taken more since. */
 bool rg_generator_give_back(rg_generator *generator, uint64_t offset, uint64_t n);
 
+/* -- Machine --------------------------------------------------------------------- */
+
+/*
+** The processor's name, sockets and cores, as a file like /proc/cpuinfo has them.  Without a line
+** for it the name stays; without one for sockets or cores there is one, and one core in each.
+*/
+void rg_machine_read(const char *path, rg_machine *out);
+
 /* -- Clamp ----------------------------------------------------------------------- */
 
 static inline int64_t rg_min_i64(int64_t a, int64_t b)

@@ -49,9 +49,9 @@ static const char *value_of(const char *line, const char *key)
   return strncmp(line, key, strlen(key)) == 0 && colon != NULL ? colon + 2 : NULL;
 }
 
-static void read_cpuinfo(void)
+void rg_machine_read(const char *path, rg_machine *out)
 {
-  FILE *file = fopen("/proc/cpuinfo", "re");
+  FILE *file = fopen(path, "re");
   char line[4096];
   long last_socket = -1;
   long cores = 1;
@@ -59,8 +59,8 @@ static void read_cpuinfo(void)
   while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
     const char *value;
 
-    if (facts.cpu[0] == 0 && (value = value_of(line, "model name")) != NULL) {
-      snprintf(facts.cpu, sizeof(facts.cpu), "%.*s", (int)strcspn(value, "\n"), value);
+    if (out->cpu[0] == 0 && (value = value_of(line, "model name")) != NULL) {
+      snprintf(out->cpu, sizeof(out->cpu), "%.*s", (int)strcspn(value, "\n"), value);
     } else if ((value = value_of(line, "physical id")) != NULL) {
       long socket = strtol(value, NULL, 10);
 
@@ -72,8 +72,8 @@ static void read_cpuinfo(void)
   if (file != NULL) {
     fclose(file);
   }
-  facts.n_sockets = last_socket < 0 ? 1 : (int32_t)last_socket + 1;
-  facts.n_cores = (int32_t)cores * facts.n_sockets;
+  out->n_sockets = last_socket < 0 ? 1 : (int32_t)last_socket + 1;
+  out->n_cores = (int32_t)cores * out->n_sockets;
 }
 
 /* -- Instruction sets ----------------------------------------------------------- */
@@ -131,7 +131,7 @@ static void read_isa(void)
 
 static void read_machine(void)
 {
-  read_cpuinfo();
+  rg_machine_read("/proc/cpuinfo", &facts);
   read_isa();
   facts.n_threads = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
   facts.l1d_bytes = cache_fact("index0", "size");

@@ -204,6 +204,40 @@ static int isa_under(const char *path, const char *wish)
   return got;
 }
 
+/* What a file with these lines tells of a machine. */
+static rg_machine told(const char *lines)
+{
+  rg_machine m = { .cpu = "" };
+  char path[] = "/tmp/ridge_test_cpuinfo_XXXXXX";
+  int fd = mkstemp(path);
+
+  ok(fd >= 0 && write(fd, lines, strlen(lines)) == (ssize_t)strlen(lines), "a file is written");
+  (void)close(fd);
+  rg_machine_read(path, &m);
+  (void)unlink(path);
+  return m;
+}
+
+static void test_cpuinfo(void)
+{
+  rg_machine m = told("processor\t: 0\nmodel name\t: First 9000\nphysical id\t: 0\n"
+                      "cpu cores\t: 12\n\nprocessor\t: 1\nmodel name\t: Second\n"
+                      "physical id\t: 1\ncpu cores\t: 12\n");
+
+  ok(strcmp(m.cpu, "First 9000") == 0, "the name of the first processor");
+  is_int(m.n_sockets, 2, "sockets are counted from 0");
+  is_int(m.n_cores, 24, "cores are those of one socket");
+  m = told("physical id\t: 3\nphysical id\t: 2\n");
+  is_int(m.n_sockets, 4, "the last socket need not come last");
+  is_int(m.n_cores, 4, "of one core each where nothing is said of them");
+  m = told("processor\t: 0\nBogoMIPS\t: 50.00\nCPU part\t: 0xd0c\n"); /* of an ARM */
+  is_int(m.n_sockets, 1, "one socket where none is named");
+  is_int(m.n_cores, 1, "and one core");
+  ok(m.cpu[0] == 0, "which has no name");
+  rg_machine_read("/nowhere/cpuinfo", &m);
+  ok(m.n_sockets == 1 && m.n_cores == 1, "nor is there more without a file");
+}
+
 static void test_machine(const char *path)
 {
   const rg_machine *m = rg_machine_facts();
@@ -447,6 +481,7 @@ int main(int argc, char **argv)
   test_status();
   test_philox();
   test_streams();
+  test_cpuinfo();
   test_machine(path);
   is_int(answer(path, "texts"), 0, "16384 texts are kept, once each");
   is_int(answer(path, "textsb"), 0, "or 4 MiB of them");

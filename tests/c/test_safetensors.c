@@ -112,6 +112,22 @@ static void test_lies(void)
   refused("[]", 0, "its header is no JSON");
 }
 
+/* How many times the file is in this process's memory. */
+static int n_mapped(void)
+{
+  char line[512];
+  int n = 0;
+  FILE *f = fopen("/proc/self/maps", "r");
+
+  while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+    n += strstr(line, path) != NULL;
+  }
+  if (f != NULL) {
+    (void)fclose(f);
+  }
+  return n;
+}
+
 static void test_tensors(void)
 {
   const float *data;
@@ -146,10 +162,12 @@ static void test_tensors(void)
   data = x->_data;
   ok((uintptr_t)data % 4 == 0, "as its type wants it");
   rg_safetensors_release(file);
+  is_int(n_mapped(), 1, "the file stays mapped for who looks into it");
   ok(memcmp(data, back, 16) == 0, "the same bytes");
   ((uint8_t *)y->_data)[0] = 9; /* stays here */
   rg_tensor_release(x);
   rg_tensor_release(y);
+  is_int(n_mapped(), 0, "and no longer");
   file = opened();
   is_status(rg_safetensors_tensor(file, 0, RG_SAFETENSORS_NOW, &x), RG_OK, "the file");
   is_int(((uint8_t *)x->_data)[0], 0, "is what it was");
