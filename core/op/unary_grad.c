@@ -14,12 +14,12 @@ static rg_value widened(rg_compose *f, rg_value x)
   return x != NULL && x->_dtype == RG_F16 ? rg_f_cast(f, x, RG_F32) : x;
 }
 
-/* 1 / f(x)^(1/2) of f(x) = a x^2 + b */
-static rg_value inverse_root(rg_compose *f, rg_value x, double a, double b)
+/* 1 / (x^2 + b)^(1/2); minus: 1 / (b - x^2)^(1/2) */
+static rg_value inverse_root(rg_compose *f, rg_value x, bool minus, double b)
 {
   rg_value square = rg_f_unary(f, rg_square, widened(f, x));
 
-  return rg_f_unary(f, rg_rsqrt, rg_f_plus(f, a < 0 ? rg_f_unary(f, rg_neg, square) : square, b));
+  return rg_f_unary(f, rg_rsqrt, rg_f_plus(f, minus ? rg_f_unary(f, rg_neg, square) : square, b));
 }
 
 /* x where a condition holds, else y or the number v. */
@@ -75,9 +75,9 @@ static rg_value another(rg_rule *r, int32_t id, rg_value x)
   case RG_OP_TAN: /* 1 + y^2 */
     return rg_f_mul(f, dy, rg_f_plus(f, rg_f_unary(f, rg_square, y), 1));
   case RG_OP_ASIN:
-    return rg_f_mul(f, dy, inverse_root(f, x, -1, 1));
+    return rg_f_mul(f, dy, inverse_root(f, x, true, 1));
   case RG_OP_ACOS:
-    return rg_f_unary(f, rg_neg, rg_f_mul(f, dy, inverse_root(f, x, -1, 1)));
+    return rg_f_unary(f, rg_neg, rg_f_mul(f, dy, inverse_root(f, x, true, 1)));
   case RG_OP_ATAN:
     return rg_f_div(f, dy, rg_f_plus(f, rg_f_unary(f, rg_square, widened(f, x)), 1));
   case RG_OP_SINH:
@@ -85,9 +85,9 @@ static rg_value another(rg_rule *r, int32_t id, rg_value x)
   case RG_OP_COSH:
     return rg_f_mul(f, dy, rg_f_unary(f, rg_sinh, x));
   case RG_OP_ASINH:
-    return rg_f_mul(f, dy, inverse_root(f, x, 1, 1));
+    return rg_f_mul(f, dy, inverse_root(f, x, false, 1));
   case RG_OP_ACOSH:
-    return rg_f_mul(f, dy, inverse_root(f, x, 1, -1));
+    return rg_f_mul(f, dy, inverse_root(f, x, false, -1));
   case RG_OP_ATANH:
     return rg_f_div(f, dy, rg_f_from(f, 1, rg_f_unary(f, rg_square, x)));
   case RG_OP_SELU: /* the exponential is the result and alpha */
