@@ -22,6 +22,23 @@ describe('cross entropy', function()
     assert.near(math.log(3), each[2], 1e-6)
   end)
 
+  it('reads labels the way they lie', function()
+    local scores = ridge.tensor({ { { 1, 2, 3 }, { 0, 0, 0 } }, { { 3, 2, 1 }, { 0, 0, 0 } } })
+      :requires_grad_()
+    local turned = classes { { 2, 0 }, { 1, 2 } }:t() -- 2 and 1, 0 and 2
+    local each = nn.cross_entropy(scores, turned, { reduction = 'none' })
+    for i, row in ipairs(each:tolist()) do
+      assert.near(first, row[1], 1e-6, i)
+      assert.near(math.log(3), row[2], 1e-6, i)
+    end
+    each:sum():backward()
+    for i, label in ipairs { 2, 3 } do
+      for k, slope in ipairs(scores.grad:tolist()[i][2]) do
+        assert.near(k == label and -2 / 3 or 1 / 3, slope, 1e-6)
+      end
+    end
+  end)
+
   it('is of whole tiles of classes, and of one more', function()
     for _, n in ipairs { 511, 512, 513, 1024 } do
       assert.near(math.log(n), nn.cross_entropy(ridge.zeros(2, n), classes { n - 1, 0 }):item(),
