@@ -139,30 +139,32 @@ for name in ELSE:gmatch '%S+' do
   M[name] = function(f, node, x) carry(f, x, node.outputs[1], false) end
 end
 
--- Axes of all inputs, counted from the last, go together; an axis of one element goes with any.
-local function together(f, node, inputs, zero_of)
+-- The axis so far from the last goes together in all inputs; one of one element goes with any.
+local function side_by_side(f, node, inputs, back, zero_of)
   local y = node.outputs[1]
-  for back = 0, #y.shape - 1 do
-    local axis, first, zeros = #y.shape - back, nil, {}
-    for k, x in ipairs(inputs) do
-      local at = #x.shape - back
-      local size = x.shape[at]
-      if at >= 1 and size == y.shape[axis] then
-        local labels = f:labels_of(x, at)
-        if first then f:join(first, labels) end
-        first, zeros[k] = first or labels, f:zeros_of(x, at)
-      elseif at >= 1 then
-        f:freeze(x, ('%s repeats it'):format(f:where()), at)
-      end
-    end
-    local known = false
-    for _, label in ipairs(first or {}) do known = known or label ~= Labels.FIXED end
-    if known then
-      local zero = {}
-      for i = 1, #first do zero[i] = zero_of(zeros, i, #inputs) end
-      f:put(y, axis, first, zero)
+  local axis, first, zeros = #y.shape - back, nil, {}
+  for k, x in ipairs(inputs) do
+    local at = #x.shape - back
+    local size = x.shape[at]
+    if at >= 1 and size == y.shape[axis] then
+      local labels = f:labels_of(x, at)
+      if first then f:join(first, labels) end
+      first, zeros[k] = first or labels, f:zeros_of(x, at)
+    elseif at >= 1 then
+      f:freeze(x, ('%s repeats it'):format(f:where()), at)
     end
   end
+  local known = false
+  for _, label in ipairs(first or {}) do known = known or label ~= Labels.FIXED end
+  if known then
+    local zero = {}
+    for i = 1, #first do zero[i] = zero_of(zeros, i, #inputs) end
+    f:put(y, axis, first, zero)
+  end
+end
+
+local function together(f, node, inputs, zero_of)
+  for back = 0, #node.outputs[1].shape - 1 do side_by_side(f, node, inputs, back, zero_of) end
 end
 
 local function all_zero(zeros, i, n)
@@ -288,11 +290,7 @@ function M.matmul(f, node, a, b)
   for i, flag in pairs(f:zeros_of(a, n)) do zero[i] = flag or other[i] end
   f:use(f:labels_of(a, n), zero, other, false)
   local y = node.outputs[1]
-  for back = 2, #y.shape - 1 do
-    local at, bt = n - back, m - back
-    if at >= 1 and bt >= 1 then f:join(f:labels_of(a, at), f:labels_of(b, bt)) end
-    f:put(y, #y.shape - back, at >= 1 and f:of(a).axes[at] or f:of(b).axes[bt])
-  end
+  for back = 2, #y.shape - 1 do side_by_side(f, node, { a, b }, back, never) end
   f:put(y, #y.shape - 1, f:of(a).axes[n - 1], f:of(a).zero[n - 1])
   f:put(y, #y.shape, f:of(b).axes[m], f:of(b).zero[m])
 end

@@ -216,6 +216,49 @@ describe('prune.shrink', function()
     assert.is_true(apart(ridge.inference(small, x), wanted) < 1e-4)
   end)
 
+  it('takes products apart that are side by side, also where one is for all', function()
+    local ones = ridge.ones(3)
+    local function column(y) return y:transpose(1, 2):reshape(-1, 3, 1) end
+    local function row(y) return y:transpose(1, 2):reshape(-1, 1, 3) end
+    for _, product in ipairs { -- of a column and a row for each unit
+      function(a, b, x) return column(a(x)):matmul(row(b(x))) end,
+      function(a, _, x) return column(a(x)):matmul(ones:reshape(1, 1, 3)) end,
+      function(a, _, x) return column(a(x)):matmul(ones:reshape(1, 3)) end,
+      function(a, _, x) return ones:reshape(1, 3, 1):matmul(row(a(x))) end,
+      function(a, _, x) return ones:reshape(3, 1):matmul(row(a(x))) end,
+    } do
+      local Side = class('Side', nn.Module)
+      function Side:init()
+        nn.Module.init(self)
+        for _, name in ipairs { 'a', 'b' } do self:child(name, nn.Linear(5, 4)) end
+        self:child('c', nn.Linear(4, 2))
+      end
+      local both = false
+      function Side:forward(x)
+        local c = self.children
+        local function b(y)
+          both = true
+          return c[2].module(y)
+        end
+        return c[3].module(product(c[1].module, b, x):permute(2, 3, 1))
+      end
+      local net, x = Side():eval(), ridge.randn(3, 5)
+      for i = 1, 2 do weigh(net.children[i].module, { 9, 0.1, 7, 0.2 }) end
+      local small, report = shrink(net, x)
+      local sizes = {}
+      for i = 1, 3 do sizes[i] = small.children[i].module.weight:size() end
+      assert.same({ { 2, 5 }, { both and 2 or 4, 5 }, { 2, 2 } }, sizes)
+      assert.same({ 4, 2 }, { report.rows[1].before, report.rows[1].after })
+      local whole = net:clone():eval()
+      ridge.inference(function()
+        for _, i in ipairs { 2, 4 } do
+          whole.children[3].module.weight:narrow(2, i, 1):fill_(0)
+        end
+      end)
+      assert.is_true(apart(small(x), whole(x)) < 1e-4)
+    end
+  end)
+
   it('takes places together that an axis was taken apart into', function()
     local Parts = class('Parts', nn.Module)
     function Parts:init()
