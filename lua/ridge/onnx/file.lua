@@ -163,12 +163,11 @@ local function make_tensor(s, at, bytes)
   local out = { name = t.name ~= nil and ffi.string(t.name, t.name_bytes) or '',
     type = type_name(t.type), shape = shape, bytes = tonumber(t.raw_bytes),
     _file = s.file, _at = tonumber(at), _bytes = tonumber(bytes) }
-  if t.raw_at < 0 and t.there >= 0 then -- in a list: what it would take
-    out.bytes = tonumber(t.count) * C.rg_onnx_type_of(t.type).bits / 8
-  end
   if t.there < 0 then
     out.external = { location = ffi.string(t.location, t.location_bytes),
       at = tonumber(t.external_at), bytes = tonumber(t.raw_bytes) }
+  elseif t.raw_at < 0 then -- in a list: what it would take
+    out.bytes = tonumber(t.count) * C.rg_onnx_type_of(t.type).bits / 8
   end
   return out
 end
