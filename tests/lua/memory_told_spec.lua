@@ -139,6 +139,15 @@ describe("an alarm at a percentage of the machine's memory", function()
         assert.is_truthy(alarm:check())
         list = { 80, 75 }
         assert.is_truthy(alarm:check())
+        local full = said
+        list = { 50 }
+        alarm = alarm_at(50)
+        list = { 60, 50 } -- what stays is not above the mark
+        assert.is_truthy(alarm:check())
+        assert.equal('freed F', said[1]:sub(-7))
+        list = { 51 } -- so it is looked for again at once
+        assert.is_truthy(alarm:check())
+        said = full
       end)
       system.machine = machine
       assert(ok, err)

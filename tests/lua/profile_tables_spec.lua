@@ -140,6 +140,23 @@ describe('sections', function()
     assert.same({}, p.notes)
   end)
 
+  it('leave the collector nothing where many come one after the other', function()
+    local ranges, grown = require 'ridge.ranges', nil
+    local function none() end
+    local function many(n) for _ = 1, n do ranges.section('forward', none) end end
+    jit.off(many) -- traces are memory, too
+    ridge.profile(function()
+      assert.is_true(ranges.on)
+      many(10)
+      collectgarbage 'stop'
+      local before = collectgarbage 'count'
+      many(1000)
+      grown = collectgarbage 'count' - before
+      collectgarbage 'restart'
+    end)
+    assert.is_true(grown < 24, grown .. ' KB')
+  end)
+
   it('may be modules, as whatever is profiled may', function()
     local net, x = ridge.nn.Linear(8, 3), ridge.randn(2, 8)
     local p = ridge.profile(function(p)

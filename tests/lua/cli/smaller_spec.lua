@@ -106,6 +106,19 @@ describe('ridge smaller', function()
     assert.equal('as said', select(2, smaller(path, '--max-drop', '0.7%')))
   end)
 
+  it('says in a line each what is not written, and why the points are not kept', function()
+    local path = recipe('unkept', [[
+      require 'ridge.smaller'.smaller = function()
+        local function full() error { message = 'no room is left' } end
+        return { save = full }, { chosen = true, keep = full, plot = full }
+      end
+      return { net = 1 }]])
+    local status, _, err = smaller(path, '--max-drop', '5%', '-o', folder .. '/none.safetensors',
+      '--figure', folder .. '/none.png')
+    assert.equal(1, status)
+    assert.equal(('ridge smaller: no room is left\n'):rep(3), err)
+  end)
+
   it('has status 2 where nothing is within the drop', function()
     local status, out = smaller(recipe('none', NET), '--max-drop', '0', '--no-keep')
     assert.equal(2, status)

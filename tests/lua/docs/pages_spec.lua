@@ -74,6 +74,11 @@ describe('the documentation', function()
       assert.is_truthy(headings[name], name)
     end
     assert.is_truthy(headings['ridge.nn.Linear']:find('`bias`', 1, true))
+    -- methods of tensors with parameters of their own have sections, the others rows of a table
+    local methods = by_name['reference/tensor'].text
+    assert.is_truthy(headings['x:add']:find('x:add(y)', 1, true))
+    assert.is_nil(methods:find('| `:add` |', 1, true))
+    assert.is_truthy(methods:find('| `:add_` |', 1, true))
   end)
 
   it('has links to pages that are there', function()

@@ -80,6 +80,15 @@ describe('resize', function()
       said(function() return ridge.ones(2):resize { 1.5 } end))
     assert.matches('axis 1 of f32%[0%] does not become one of 3',
       said(function() return ridge.ones(0):resize { 3 } end))
+    for _, each in ipairs {
+      { 'scales are a list of numbers, one for each size', { scales = { 0.5 } } },
+      { 'crop is a list of {first, last}, one for each size', { crop = { { 0, 1 } } } },
+      { 'crop is a list of {first, last}, one for each size', { crop = { { 0, 1 }, { 0 } } } },
+      { 'crop is a list of {first, last}, one for each size', { crop = { { 0, 1 }, { 'a', 1 } } } },
+    } do
+      local ok, err = pcall(ridge.ones(3, 3).resize, ridge.ones(3, 3), { 2, 2 }, each[2])
+      assert.same({ false, 'resize: ' .. each[1], 'EARG' }, { ok, err.message, err.code })
+    end
   end)
 end)
 
