@@ -155,4 +155,43 @@ describe('chains that are compiled', function()
       assert.is_truthy(name == 'cublaslt.txt' or name:match '^fused%-%x+%.bin$', name)
     end
   end)
+
+  -- The compiler's code is made longer, behind what is loaded of it.
+  case('are kept in files of 4 MiB at most', function()
+    local cxx, size = FOLDER .. '/cxx', FOLDER .. '/size'
+    local file = assert(io.open(cxx, 'w'))
+    file:write(([=[#!/bin/sh
+c++ "$@" || exit 1
+for word; do
+  [ "$last" != -o ] || out=$word
+  last=$word
+done
+[ -z "$PAD" ] || truncate -s "$PAD" "$out"
+stat -c %%s "$out" >%s
+]=]):format(size))
+    file:close()
+    output('chmod +x ' .. cxx)
+    local folder = FOLDER .. '/most'
+    local function compiled(pad)
+      local said, n = run(('XDG_CACHE_HOME=%s CXX=%s PAD=%s'):format(folder, cxx, pad or ''),
+        [[-e 'local x = ridge.ones(8, { device = "sim:0" })
+        local plan = ridge.capture(function() return (x + 1):tanh() end)
+        plan:run(2)
+        return plan.results[1]:tolist()[1]']])
+      assert.matches('^0.964', said)
+      return n
+    end
+    local function kept() return output('stat -c %s ' .. folder .. '/ridge/fused-*.bin') end
+    output('mkdir ' .. folder)
+    assert.equal(1, compiled())
+    local beside = tonumber(kept()) - tonumber(output('cat ' .. size)) -- its head, text and hash
+    output('rm ' .. folder .. '/ridge/fused-*.bin')
+    assert.equal(1, compiled(4194304 - beside))
+    assert.equal('4194304\n', kept())
+    assert.equal(0, compiled(4194304 - beside))
+    output('rm ' .. folder .. '/ridge/fused-*.bin')
+    assert.equal(1, compiled(4194305 - beside))
+    assert.is_nil(tonumber(kept()))
+    assert.equal(1, compiled(4194305 - beside))
+  end)
 end)

@@ -480,6 +480,21 @@ static void test_appending(void)
      "nor one to a FIFO or a folder");
 }
 
+// What tells cards apart in what is kept: FNV-1a over the name, 90 (the capability 9.0) and 4
+// multiprocessors, worked out apart from it.
+static void test_cards(void)
+{
+  setenv("RG_SIM_DEVICES", "2", 1);
+  ok(rg_gpu_identity(1) == 0x3b42726ebe9b7f9f && rg_gpu_identity(2) == 0x3407f76ebaeb48a8,
+     "each card is told by its own name");
+  ok(rg_gpu_identity(3) == 0 && cudaGetLastError() == cudaSuccess,
+     "one that is not there is none, and leaves no error");
+  setenv("RG_SIM_CAPABILITY", "80", 1);
+  ok(rg_gpu_identity(1) == 0x3b20766ebe7ea005, "and by its capability");
+  unsetenv("RG_SIM_CAPABILITY");
+  unsetenv("RG_SIM_DEVICES");
+}
+
 // Folders are made where something is written, for their user alone; nothing is made for reading.
 static void test_folders(void)
 {
@@ -528,6 +543,7 @@ int main(void)
   test_writing();
   test_appending();
   test_folders();
+  test_cards();
   ok(rgsim_blas_counted(RGSIM_BLAS_MISUSES) == 0, "cublasLt is used as it is meant to be");
   // what is kept at the end of the process has nowhere to go
   setenv("XDG_CACHE_HOME", "", 1);

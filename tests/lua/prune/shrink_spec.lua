@@ -285,6 +285,33 @@ describe('prune.shrink', function()
     assert.is_true(apart(small(x), whole(x)) < 1e-5)
   end)
 
+  it('keeps to an axis that a reshape beside it leaves as it is', function()
+    local Patches = class('Patches', nn.Module)
+    function Patches:init()
+      nn.Module.init(self)
+      self:child('a', nn.Conv2d(2, 4, 2, { stride = 2 }))
+      self:child('b', nn.Linear(4, 3))
+    end
+    function Patches:forward(x)
+      local y = self.children[1].module(x)
+      return self.children[2].module(y:reshape(y:size(1), y:size(2), -1):transpose(2, 3))
+    end
+    local net = Patches():eval()
+    weigh(net.children[1].module, { 9, 0.1, 0.2, 9 })
+    local x = ridge.randn(3, 2, 6, 4)
+    local small = shrink(net, x)
+    assert.same({ 2, 2, 2, 2 }, small.children[1].module.weight:size())
+    assert.same({ 3, 2 }, small.children[2].module.weight:size())
+    local whole = net:clone():eval()
+    for _, gone in ipairs { 2, 3 } do
+      ridge.inference(function()
+        whole.children[2].module.weight:narrow(2, gone, 1):fill_(0)
+      end)
+    end
+    assert.same({ 3, 6, 3 }, small(x):size())
+    assert.is_true(apart(small(x), whole(x)) < 1e-5)
+  end)
+
   it('cuts tied weights once, and states of an LSTM not at all', function()
     local net = nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 6), nn.Linear(6, 9))
     net[3].weight = net[1].weight
