@@ -95,6 +95,8 @@ local NOT_RUN = {
   ["ridge query net 'ranks, alpha_us, gb_s, us_65536'"] = 'likewise; docs/howto/scaling.md has it',
   ['ridge net -n 2..4 && ridge scale train.lua --ranks 1..64*2 -o scale.png'] =
     'half a minute, with Open MPI; scaling/scale_spec measures two ranks',
+  ['ridge scale train.lua --ranks 1..64*2 --batch 32,64 --bucket-mb 1,25 --compress none,bf16'] =
+    'likewise; scaling/scale_spec measures several settings',
   ['ridge scale train.lua --ranks 1..1024*2 --alpha 12 --rate 2.8 --machine 4'] =
     'wants a script that trains by ranks; scaling/scale_spec has one',
   ['ridge replot'] = 'only named there; the help has it with its words',
