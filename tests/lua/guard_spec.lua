@@ -38,6 +38,8 @@ describe('a result whose fields were changed', function()
     profile = ridge.profile(function() return net(x) end),
     stages = ridge.memory.stages { model = function() return net end,
       input = function() return x end },
+    smoothed = ridge.quant.smooth(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)):eval(),
+      { calibrate = labelled }),
     choices = ridge.backend.choices(), loader = ridge.data.Loader({ x, x }, { batch = 2 }),
   }
 

@@ -17,6 +17,7 @@
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
+local guard = require 'ridge.guard'
 local options = require 'ridge.options'
 local process = require 'ridge.process'
 
@@ -184,6 +185,7 @@ end
 
 --- The program and what it said of itself: 'python3: onnxruntime 1.32, 2 threads'.
 function External:__tostring() return self.name .. ': ' .. self.ready end
+External.__tostring = guard.text(External.__tostring)
 
 local function key_of(opt)
   local parts = {}

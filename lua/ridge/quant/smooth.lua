@@ -8,6 +8,7 @@ local batches = require 'ridge.quant.batches'
 local blame = require 'ridge.blame'
 local calibrate = require 'ridge.quant.calibrate'
 local fold = require 'ridge.quant.fold'
+local guard = require 'ridge.guard'
 local in_no_grad = require('ridge.tensor.grad').no_grad
 local nets = require 'ridge.quant.nets'
 local norm = require 'ridge.nn.norm'
@@ -90,6 +91,18 @@ local function move(pair, most, alpha)
   end)
 end
 
+local Moved = { __name = 'quant.Moved' }
+
+function Moved.__tostring(list)
+  local lines = { 'quant.smooth changed the net itself:' }
+  for _, each in ipairs(list) do
+    lines[#lines + 1] = ('  range of what comes into %s moved into its weights, out of %s')
+      :format(each.layer, each.from)
+  end
+  return table.concat(lines, '\n')
+end
+Moved.__tostring = guard.text(Moved.__tostring)
+
 --- Move range from what comes into dense layers into their weights: factors go out of the module
 --- before (a dense layer, a layer norm), in a Sequential, and into the layer's columns. What the
 --- net computes stays, up to rounding; what is quantized afterwards loses less.
@@ -120,14 +133,7 @@ function M.smooth(net, opts)
       local now = x:detach():reshape(-1, x:size(-1)):abs():max(1)
       most[name] = most[name] and most[name]:maximum(now) or now
     end })
-  local moved = setmetatable({}, { __tostring = function(list)
-    local lines = { 'quant.smooth changed the net itself:' }
-    for _, each in ipairs(list) do
-      lines[#lines + 1] = ('  range of what comes into %s moved into its weights, out of %s')
-        :format(each.layer, each.from)
-    end
-    return table.concat(lines, '\n')
-  end })
+  local moved = setmetatable({}, Moved)
   for _, pair in ipairs(found) do
     if not most[pair.name] or not (most[pair.name]:max():item() < math.huge) then
       blame.raise(('%s: %s: %s'):format(WHAT, pair.name, most[pair.name]

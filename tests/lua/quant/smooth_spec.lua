@@ -27,6 +27,8 @@ describe('quant.smooth', function()
     local moved = ridge.quant.smooth(net, { calibrate = loader(x), alpha = 0.5 })
     assert.same({ 1, '3', '1' }, { #moved, moved[1].layer, moved[1].from })
     assert.matches('changed the net itself', tostring(moved))
+    assert.matches('^<quant.Moved: its fields were changed: ', tostring(setmetatable({ 1 },
+      getmetatable(moved)))) -- what somebody wrote into it
     assert.equal(weight._t, net[3].weight._t)
     assert.is_true(apart(before, net(x)) < 1e-4 * before:abs():max():item())
     -- with alpha 1/2 the largest of a column of x is that of the column of the weight
