@@ -19,6 +19,7 @@
 
 /* A message is at most this long: longer ones go in pieces, each of which is progress. */
 enum { PIECE = 1 << 24 };
+enum { YIELD_LONG_NS = 100000, NO_YIELD_NS = 3000000 };
 
 static const char *const KINDS[RG_GROUP_KINDS] = { "barrier", "broadcast", "all_gather",
                                                    "reduce_scatter", "all_reduce" };
@@ -109,13 +110,22 @@ static rg_status is_late(const rg_group_work *w, const rg_group_call *call, bool
                  w->serial > 1 ? ", and had come to all before" : "");
 }
 
-/* Little at first: another rank may need the processor, and may be about to answer. */
-static void rest(int32_t turns)
+/*
+** Little at first: another rank may need the processor, and may be about to answer.
+**
+** Who yields to a thread that computes waits for the end of its slice, which may be longer than
+** the rest of a backward pass; a thread that sleeps goes first when it wakes (group.c).  So where a
+** yield has taken long none is made for some time.
+*/
+static void rest(rg_group_work *w, int32_t turns)
 {
-  if (turns < 100) {
+  int64_t before = rg_clock_ns();
+
+  if (turns < 100 && before > w->yields_again) {
     sched_yield();
+    if (rg_clock_ns() - before > YIELD_LONG_NS) w->yields_again = before + NO_YIELD_NS;
   } else {
-    long ns = turns < 300 ? 20000 : turns < 1000 ? 100000 : 1000000;
+    long ns = turns < 300 ? 5000 : turns < 1000 ? 100000 : 1000000;
 
     nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
   }
@@ -150,7 +160,7 @@ static rg_status settle(rg_group_work *w, const rg_group_call *call, bool came)
     if (rg_clock_ns() - since > atomic_load(&w->timeout_ns)) {
       return is_late(w, call, came);
     }
-    rest(turns);
+    rest(w, turns);
   }
 }
 
