@@ -121,7 +121,9 @@ static void take_short_slices(void)
 
   errno = 0;
   attr.nice = getpriority(PRIO_PROCESS, 0);
-  if (errno == 0) (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+  if (errno == 0 && sched_getscheduler(0) == SCHED_OTHER) { /* another policy is the user's wish */
+    (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+  }
 #endif
   (void)prctl(PR_SET_TIMERSLACK, 1000); /* ns, of 50000: naps are as short as they are said */
 }
