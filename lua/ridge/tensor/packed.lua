@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- Products with weights of a few bits, and packing such weights.
 
+local call = require 'ridge.ffi.call'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
 local dtype = require 'ridge.tensor.dtype'
@@ -11,8 +12,7 @@ local M = {}
 
 local need = ref.need
 local pack_bits, unpack_bits = run.of 'pack_bits', run.of 'unpack_bits'
-local product, multiply = run.filled 'packed_linear'
-local inputs, args = product.inputs, product.args
+local inputs, args, multiply = run.filled 'packed_linear'
 
 local SPEC = {
   bits = { 'integer', required = true, doc = 'of a weight: 2, 3, 4, 6 or 8' },
@@ -52,6 +52,15 @@ function M.unpack_bits(packed, opts)
   return unpack_bits({ packed }, { bits = opts.bits })
 end
 
+local function once(x, w, scale, min, bias, x_scale, bits, group, act, answer)
+  inputs[0], inputs[1], inputs[2] = x._t, w._t, scale._t
+  inputs[3] = min ~= nil and min._t or nil
+  inputs[4] = bias ~= nil and bias._t or nil
+  inputs[5] = x_scale ~= nil and x_scale._t or nil
+  args.bits[0], args.group[0], args.act[0], args.dtype[0] = bits, group, act, answer
+  return multiply()
+end
+
 -- The product, of arguments that were checked: no table of options is read, whose keys keep LuaJIT
 -- from compiling the layer's call (ridge.pairs).
 ---@param x Tensor
@@ -66,12 +75,13 @@ end
 ---@param answer integer code of the result's type
 ---@return Tensor
 function M.product(x, w, scale, min, bias, x_scale, bits, group, act, answer)
-  inputs[0], inputs[1], inputs[2] = x._t, w._t, scale._t
-  inputs[3] = min ~= nil and min._t or nil
-  inputs[4] = bias ~= nil and bias._t or nil
-  inputs[5] = x_scale ~= nil and x_scale._t or nil
-  args.bits[0], args.group[0], args.act[0], args.dtype[0] = bits, group, act, answer
-  return multiply()
+  -- paying memory debt collects, and calls who watches: what is filled in is filled in behind it
+  call.settle()
+  local st = once(x, w, scale, min, bias, x_scale, bits, group, act, answer)
+  if st ~= 0 then
+    call.again(st, once, x, w, scale, min, bias, x_scale, bits, group, act, answer)
+  end
+  return ref.wrap(ref.slot[0])
 end
 
 --- act(x W' + bias) with weights of a few bits, opened as they are multiplied: W is (code -

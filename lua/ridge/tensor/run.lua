@@ -40,9 +40,9 @@ end
 
 --- A record whose caller fills in what C reads, for calls that are to cost little.
 ---@param name string 'packed_linear'
----@return table record inputs (a C array of rg_tensor pointers or nil), args (by name, C pointers,
----  with the defaults in them)
----@return fun(): Tensor calls it and gives the first result
+---@return table inputs C array of rg_tensor pointers or NULL
+---@return table args by name, C pointers, with the defaults in them
+---@return fun(): integer status of the call, whose first result lies in ridge.ffi.ref's slot
 function M.filled(name)
   local record = schema.of(name)
   local index, n_in = record.index, #record.inputs
@@ -53,13 +53,7 @@ function M.filled(name)
     args[arg.name] = ffi.cast(C_TYPE[arg.type], ffi.cast('char *', bytes) + arg.offset)
     if arg.default ~= nil then put(args[arg.name], arg.type, arg.default) end
   end
-  local function once() return C.rg_op_call(index, inputs, n_in, bytes, nil, slot) end
-  return { inputs = inputs, args = args, bytes = bytes }, function()
-    call.settle()
-    local st = once()
-    if st ~= 0 then call.again(st, once) end
-    return ref.wrap(slot[0])
-  end
+  return inputs, args, function() return C.rg_op_call(index, inputs, n_in, bytes, nil, slot) end
 end
 
 --- What calls a record.

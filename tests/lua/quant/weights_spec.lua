@@ -372,4 +372,25 @@ describe('bytes of weights', function()
     local with_min = ridge.quant.weights(net, { bits = 3, group = 64, minimum = true })
     assert.equal(128 * 64 * 3.5 / 8, held.bytes(with_min).stored)
   end)
+
+  it('is not disturbed by a product of who watches memory', function()
+    local function layer(n) return ridge.quant.weights(nn.Linear(n, 8):eval(), { bits = 4 }) end
+    local large, small, x, seen = layer(512), layer(64), ridge.randn(8192, 512), 0
+    local small_x = ridge.ones(2, 64)
+    local wanted = large(x):tolist()
+    require('ridge.ffi.call').watch(function()
+      seen = seen + 1
+      small(small_x)
+    end)
+    local copies, same = {}, true
+    for i = 1, 20 do
+      copies[i] = x:clone() -- 16 MB of debt, which the product pays
+      local ok, y = pcall(large, copies[i])
+      same = same and ok and pcall(assert.same, wanted, y:tolist())
+      copies[i] = nil
+    end
+    require('ridge.ffi.call').watch(nil)
+    assert.is_true(seen > 0)
+    assert.is_true(same)
+  end)
 end)
