@@ -59,8 +59,8 @@ function M.attention(q, k, v, opts)
   ref.need(v, 'nn.attention')
   opts = options.check(OF, opts, 'nn.attention')
   if opts.mask ~= nil then ref.need(opts.mask, 'nn.attention: the mask') end
-  given.scale, given.causal, given.block = opts.scale or 0, opts.causal and 1 or 0, opts.block
   call.settle()
+  given.scale, given.causal, given.block = opts.scale or 0, opts.causal and 1 or 0, opts.block
   call.check(C.rg_attention(q._t, k._t, v._t, opts.mask and opts.mask._t, given, ref.slot))
   return ref.wrap(ref.slot[0])
 end

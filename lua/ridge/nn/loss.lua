@@ -64,8 +64,8 @@ function M.cross_entropy(x, labels, opts)
   opts = options.check(SPECS.cross_entropy, opts, 'cross_entropy')
   if ranges.met then ranges.met('loss', M.cross_entropy, x, labels, opts) end
   local weight = opts.weight ~= nil and need(opts.weight, 'cross_entropy')._t or nil
-  CROSS_ENTROPY.write(cross, opts, 'cross_entropy')
   call.settle()
+  CROSS_ENTROPY.write(cross, opts, 'cross_entropy')
   local st = C.rg_cross_entropy(x._t, labels._t, weight, cross, slot)
   if st ~= 0 then call.again(st, C.rg_cross_entropy, x._t, labels._t, weight, cross, slot) end
   local loss = ref.wrap(slot[0])

@@ -110,9 +110,9 @@ function methods.conv2d(x, w, opts, extra)
   opts = options.check(BIASED, opts, 'conv2d')
   local b = opts.bias ~= nil and need(opts.bias, 'conv2d')._t or nil
   local shape = w._t._ndim == 4 and w._t._shape or nil
+  call.settle()
   local o = M.write_conv(conv, opts, shape and tonumber(shape[2]) or 1,
     shape and tonumber(shape[3]) or 1, 'conv2d')
-  call.settle()
   local st = C.rg_conv2d(x._t, w._t, b, o, slot)
   if st ~= 0 then call.again(st, C.rg_conv2d, x._t, w._t, b, o, slot) end
   return ref.wrap(slot[0])

@@ -86,8 +86,8 @@ end
 --- A new tensor with undefined elements.
 local function empty(what, sizes, opts)
   local code, device = dtype.code(opts.dtype, what), place.of(opts, what)
-  local ndim = M.shape(sizes, what)
   call.settle()
+  local ndim = M.shape(sizes, what)
   local st = C.rg_empty(code, device, shape_buffer, ndim, slot)
   if st == C.RG_ENOMEM then
     call.again(st, C.rg_empty, code, device, shape_buffer, ndim, slot)
@@ -258,10 +258,10 @@ function M.tensor(values, opts)
   for _, size in ipairs(sizes) do count = count * size end
   local buffer = ffi.new('double[?]', math.max(count, 1))
   flatten(values, 1, sizes, buffer, 0)
-  local ndim = M.shape(sizes, 'tensor')
   local code = dtype.code(opts.dtype, 'tensor')
   local device = place.of(opts, 'tensor')
   call.settle()
+  local ndim = M.shape(sizes, 'tensor')
   call.check(C.rg_tensor_from_doubles(buffer, count, code, shape_buffer, ndim, slot))
   local made = wrap(slot[0])
   if device == 0 then return made end

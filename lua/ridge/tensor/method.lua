@@ -178,14 +178,14 @@ function M.text(record)
   end
   if record.draws then parameters[#parameters + 1] = 'generator' end
   parameters[#parameters + 1] = 'more'
-  table.insert(lines, 1, 'if more ~= nil then surplus(NAME, TAKES, more) end')
+  -- paying memory debt calls who watches memory: in front of all that is filled in
+  table.insert(lines, 1, 'if more ~= nil then surplus(NAME, TAKES, more) end\n  settle()')
   local results = {}
   for i = 1, record.into and 0 or #record.results do
     given[#given + 1] = i == 1 and 'slot' or 'slot + ' .. i - 1
     results[i] = ('wrap(slot[%d])'):format(i - 1)
   end
   local c = table.concat(given, ', ')
-  lines[#lines + 1] = 'settle()'
   local fill = table.concat(list, '; ')
   lines[#lines + 1] = fill
   -- a draw that was taken is gone: there is no second try

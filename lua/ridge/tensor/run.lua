@@ -78,12 +78,12 @@ function M.of(name)
     for i = 1, n_in do
       if list[i] ~= nil then ref.need(list[i], name) end
     end
+    call.settle()
     for _, arg in ipairs(args) do
       local value = values and values[arg.name]
       if value == nil then value = arg.default end
       put(arg.at, arg.type, value)
     end
-    call.settle()
     local st = call_once(list)
     if st ~= 0 then call.again(st, call_once, list) end
     local first = ref.wrap(slot[0])

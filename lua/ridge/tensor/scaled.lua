@@ -52,10 +52,10 @@ function M.scaled_linear(x, w, x_scale, w_scale, opts)
   opts = options.check(SETTINGS.spec, opts, 'scaled_linear')
   local b = opts.bias ~= nil and need(opts.bias, 'scaled_linear')._t or nil
   local y_scale = opts.y_scale ~= nil and run.number(opts.y_scale, x, 'scaled_linear') or nil
+  call.settle()
   SETTINGS.write(args, opts, 'scaled_linear')
   linear.act, linear.dtype = args.act, args.dtype
   linear.x_zero, linear.y_zero = args.x_zero, args.y_zero
-  call.settle()
   local x_t, y_t = x_scale and x_scale._t or nil, y_scale and y_scale._t or nil
   local st = C.rg_scaled_linear_with(x._t, w._t, x_t, w_scale._t, b, y_t, linear, slot)
   if st ~= 0 then
@@ -102,12 +102,12 @@ function M.scaled_conv2d(x, w, x_scale, w_scale, opts)
   local b = opts.bias ~= nil and need(opts.bias, 'scaled_conv2d')._t or nil
   local y_scale = opts.y_scale ~= nil and run.number(opts.y_scale, x, 'scaled_conv2d') or nil
   local shape = w._t._ndim == 4 and w._t._shape or nil
+  call.settle()
   image.write_conv(conv.conv, opts, shape and tonumber(shape[2]) or 1,
     shape and tonumber(shape[3]) or 1, 'scaled_conv2d')
   CONV.write(args, opts, 'scaled_conv2d')
   conv.conv.act = args.act
   conv.more.x_zero, conv.more.y_zero, conv.more.dtype = args.x_zero, args.y_zero, args.dtype
-  call.settle()
   local y_t = y_scale and y_scale._t or nil
   local st = C.rg_scaled_conv2d(x._t, w._t, x_scale._t, w_scale._t, b, y_t, conv, slot)
   if st ~= 0 then

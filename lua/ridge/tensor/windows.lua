@@ -176,6 +176,7 @@ local struct = ffi.new 'rg_conv2d_options'
 -- was cut there, then of what no element reaches, which is 0.
 local function transposed2d(x, w, stride, low, high, dilation, groups, more)
   local size, rest = {}, {}
+  call.settle()
   for i = 1, 2 do
     local cut = math.max(0, high[i] - more[i])
     local left = more[i] - (high[i] - cut)
@@ -187,7 +188,6 @@ local function transposed2d(x, w, stride, low, high, dilation, groups, more)
     struct.pad_low[i - 1], struct.pad_high[i - 1] = low[i], cut
   end
   struct.groups, struct.layout, struct.act = groups, 0, 0
-  call.settle()
   local f = C.rg_conv2d_back_data
   local st = f(x._t, w._t, size[1], size[2], struct, slot)
   if st ~= 0 then call.again(st, f, x._t, w._t, size[1], size[2], struct, slot) end
