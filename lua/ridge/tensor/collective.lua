@@ -40,8 +40,9 @@ function M.all_reduce_(list, opts)
     blame.raise(('all_reduce_: %d tensors; 1 to %d are possible'):format(n, MOST))
   end
   -- by number: a list with a hole is longer than what ipairs sees of it
+  for i = 1, n do ref.need(list[i], 'all_reduce_: tensor ' .. i) end
   call.settle()
-  for i = 1, n do pointers[i - 1] = ref.need(list[i], 'all_reduce_: tensor ' .. i)._t end
+  for i = 1, n do pointers[i - 1] = list[i]._t end
   SETTINGS.write(struct, opts, 'all_reduce_')
   call.check(C.rg_all_reduce_(pointers, n, struct), 'all_reduce_')
   return list

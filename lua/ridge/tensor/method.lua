@@ -164,6 +164,9 @@ function M.text(record)
     lines[#lines + 1] = ('need(%s, NAME)'):format(name)
     given[#given + 1] = name .. '._t'
   end
+  -- Paying memory debt calls who watches memory: in front of all that is filled in, and behind the
+  -- look at the tensors, which were released where the Lua state has closed and C is gone.
+  lines[#lines + 1] = 'settle()'
   local args = schema.named(record)
   for i, arg in ipairs(args) do
     parameters[#parameters + 1] = arg.name
@@ -178,8 +181,7 @@ function M.text(record)
   end
   if record.draws then parameters[#parameters + 1] = 'generator' end
   parameters[#parameters + 1] = 'more'
-  -- paying memory debt calls who watches memory: in front of all that is filled in
-  table.insert(lines, 1, 'if more ~= nil then surplus(NAME, TAKES, more) end\n  settle()')
+  table.insert(lines, 1, 'if more ~= nil then surplus(NAME, TAKES, more) end')
   local results = {}
   for i = 1, record.into and 0 or #record.results do
     given[#given + 1] = i == 1 and 'slot' or 'slot + ' .. i - 1

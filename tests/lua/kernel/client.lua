@@ -33,10 +33,10 @@ function M.start(options)
   -- in a group of its own; where it has a parent, that is a sleep whose number it is told
   folders.put(self.folder .. '/start', ([[
     cd '%s'
-    JPY_PARENT_PID=$$ setsid '%s/ridge' kernel '%s' >'%s' 2>&1 </dev/null &
+    %s setsid '%s/ridge' kernel '%s' >'%s' 2>&1 </dev/null &
     echo $$ $! >pids.new && mv pids.new pids
-    %s]]):format(self.folder, M.here, self.file, self.log, options.has_parent
-      and 'exec sleep 100000' or ''))
+    %s]]):format(self.folder, options.has_parent and 'JPY_PARENT_PID=$$' or '', M.here, self.file,
+      self.log, options.has_parent and 'exec sleep 100000' or ''))
   os.execute(("sh '%s/start' >/dev/null 2>&1 &"):format(self.folder))
   repeat local file = io.open(self.folder .. '/pids') until file
   self.parent, self.pid = folders.get(self.folder .. '/pids'):match '(%d+) (%d+)'
