@@ -148,4 +148,19 @@ describe('a handle', function()
       assert.is_truthy(later, text)
       assert.is_truthy(before:find 'tensor was released', text)
     end)
+
+  it('can be made by a finalizer that runs after the Lua state let go of its libraries', function()
+    local pipe = assert(io.popen([[luajit -e '
+      package.cpath = "build/?.so"
+      local ridge
+      last = newproxy(true)
+      getmetatable(last).__gc = function()
+        print(pcall(function() return ridge.ones(3):sum():item() end))
+      end
+      ridge = require "ridge"
+      ridge.ones(3):sum():item() -- what was never called is found no more' 2>&1]]))
+    local text = pipe:read('*a')
+    assert.is_truthy(pipe:close(), text)
+    assert.equal('true\t3\n', text)
+  end)
 end)
