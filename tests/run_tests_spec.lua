@@ -71,6 +71,10 @@ describe('run_tests', function()
     local text, status, limit = hung(spec .. ' ' .. write('good_spec.lua', GOOD))
     has(text, ('# %s: hangs: no end after %d s'):format(spec, limit))
     has(text, spec .. ': the outer inner never ends')
+    -- with what ran, wherever it had moved; and once more at the end
+    local _, n = text:gsub('the outer inner never ends\n# +PID ', '')
+    local _, children = text:gsub(' sh ' .. path 'child' .. '\n', '')
+    assert.same({ 2, 4 }, { n, children }, text) -- the child, and the shell it was started by
     assert.equal('1 passed, 1 failed', last(text))
     assert.is_true(status ~= 0)
     assert.is_false(lives())
