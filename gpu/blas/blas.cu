@@ -274,11 +274,16 @@ static rg_tuned_key key_of(const problem *q, const rg_gemm *g)
 
 /* -- Algorithms -------------------------------------------------------------------------------- */
 
+/* Did it start?  What a refused launch leaves behind would be the next call's error. */
 static bool runs(problem *q, const cublasLtMatmulAlgo_t *algo)
 {
-  return cublasLtMatmul(q->on->handle, &q->desc, &q->alpha, q->a_data, &q->a, q->b_data, &q->b,
-                        &q->beta, q->c_data, &q->c, q->c_data, &q->c, algo, q->on->workspace,
-                        (size_t)q->on->bytes, q->stream) == CUBLAS_STATUS_SUCCESS;
+  if (cublasLtMatmul(q->on->handle, &q->desc, &q->alpha, q->a_data, &q->a, q->b_data, &q->b,
+                     &q->beta, q->c_data, &q->c, q->c_data, &q->c, algo, q->on->workspace,
+                     (size_t)q->on->bytes, q->stream) == CUBLAS_STATUS_SUCCESS) {
+    return true;
+  }
+  (void)cudaGetLastError();
+  return false;
 }
 
 /* Is the way this algorithm adds up the parts of a split sum an allowed one? */
