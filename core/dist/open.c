@@ -22,6 +22,21 @@ static const char *launcher(void)
                                                 : NULL;
 }
 
+/* How many copies of this process somebody started who told them nothing of each other: srun
+** without --mpi=pmix, another MPI's launcher. */
+static int copies(void)
+{
+  static const char *const names[] = { "SLURM_STEP_NUM_TASKS", "PMI_SIZE" };
+  int most = 1;
+
+  for (size_t i = 0; launcher() == NULL && i < sizeof(names) / sizeof(*names); i++) {
+    const char *text = getenv(names[i]);
+
+    if (text != NULL) most = (int)rg_max_i64(most, strtol(text, NULL, 10));
+  }
+  return most;
+}
+
 /* The folder that the file with this code is in, behind links, then the library's name. */
 static void beside(char *path, size_t size)
 {
@@ -98,6 +113,13 @@ static rg_status open_own(int32_t library)
     return rg_fail(RG_ENET,
                    "dist: no launcher (ridge launch, mpirun, srun --mpi=pmix) started this "
                    "process, so there are no others");
+  }
+  if (library == RG_GROUP_AUTO && own == NULL && copies() > 1) {
+    return rg_fail(RG_ENET,
+                   "dist: %d copies of this process were started that know nothing of each other; "
+                   "ridge launch, mpirun of Open MPI and srun --mpi=pmix start ranks, and with "
+                   "backend = 'none' each is alone",
+                   copies());
   }
   if (own != NULL) {
     return library == own_library || library == RG_GROUP_AUTO

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --- `ridge launch -n N script.lua args`: the same script as N processes, here or on more machines.
 --
--- mpirun starts them, each behind a keeper (ridge.launch). They are tied together: mpirun gets
--- SIGTERM when this process is gone, however it went, a keeper SIGKILL when mpirun is, and a rank
--- when its keeper is, so no process outlives them.
+-- mpirun starts them, or srun inside a job of Slurm, each behind a keeper (ridge.launch). They are
+-- tied together: mpirun gets SIGTERM when this process is gone, however it went, a keeper SIGKILL
+-- when mpirun is, and a rank when its keeper is, so no process outlives them.
 
 local C = require 'ridge.ffi.lib'
 local args = require 'ridge.cli.args'
@@ -13,6 +13,7 @@ local mpirun = require 'ridge.launch.mpirun'
 local plain = require 'ridge.plain'
 local process = require 'ridge.process'
 local recipe = require 'ridge.cli.recipe'
+local srun = require 'ridge.launch.srun'
 local stored = require 'ridge.cli.stored'
 
 local M = {}
@@ -21,7 +22,8 @@ M.summary = 'start a script as several processes that train together'
 M.usage = 'ridge launch -n N [--hosts a:4,b:4] [--restarts N] script.lua [args]'
 
 local SPEC = {
-  { 'n', 2, 'processes (ranks)', short = 'n', min = 1, max = 512, integer = true },
+  { 'n', 2, 'processes (ranks); in a job of Slurm as many as its tasks', short = 'n', min = 1,
+    max = 512, integer = true },
   { 'hosts', '', 'machines and how many ranks each may have: a:4,b:4; this one when left out' },
   { 'restarts', 0, 'start again so often when a rank fails, to go on from a checkpoint', min = 0,
     max = 1e6, integer = true },
@@ -29,6 +31,8 @@ local SPEC = {
     max = 3600 },
   { 'min_ranks', 0, 'go on with fewer ranks, these at least, where a machine is lost', min = 0,
     max = 512, integer = true },
+  { 'by', 'auto', 'what starts ranks; auto: srun inside a job of Slurm, else mpirun',
+    choices = { 'auto', 'mpirun', 'srun' } },
   { 'silence', 30, 'seconds after which a machine that says nothing, or a stopped rank, is lost',
     min = 2, max = 1e6 },
   about = [[
@@ -37,6 +41,9 @@ are its own options. Each rank's lines begin with its number. Processors are sha
 OMP_NUM_THREADS is set to processors / N, unless it is set. The status is that of the first rank
 that failed, and 5 where ranks waited in vain for another one; then, and with Ctrl-C, all end. It
 needs mpirun, Debian's openmpi-bin.
+
+Inside a job of Slurm (sbatch, salloc) srun --mpi=pmix starts them on the nodes of the job, as many
+as its tasks where -n is left out. A job that Slurm ends and requeues goes on from the checkpoint.
 
 With --hosts ranks fill machines in that order, over ssh without questions; ridge, the script and
 its folder are at the same places on each. Messages are not protected: trusted networks only.
@@ -74,9 +81,11 @@ end
 
 -- What each rank finds in its environment.
 local function environment(opt, n, attempt)
-  local env = { RIDGE_RESTART = tostring(attempt), RIDGE_FIRST_RANKS = tostring(opt.n) }
+  local env = opt.job and srun.env(opt.job.nodes) or {}
+  env.RIDGE_RESTART, env.RIDGE_FIRST_RANKS = tostring(attempt), tostring(opt.n)
   local here = math.min(n, opt.hosts and opt.hosts[1].slots or n)
-  local threads = host.settings.threads or math.max(1, math.floor(C.rg_processors() / here))
+  local threads = host.settings.threads or opt.job and srun.threads(opt.job, n)
+    or math.max(1, math.floor(C.rg_processors() / here))
   if host.settings.threads or not os.getenv 'OMP_NUM_THREADS' then
     env.OMP_NUM_THREADS = tostring(threads)
   end
@@ -113,8 +122,10 @@ local function note(...) plain.note('ridge launch: ' .. (...):format(select(2, .
 local function run(opt, programs, rest)
   local n, wait = opt.n, opt.wait
   for attempt = 0, opt.restarts do
-    local how = job.run { n = n, hosts = opt.hosts, programs = programs, rest = rest,
-      silence = opt.silence, env = environment(opt, n, attempt), folder = opt.folder }
+    local how = job.run { by = opt.job and srun or mpirun, job = opt.job, n = n,
+      hosts = opt.hosts, several = opt.hosts or opt.job and opt.job.nodes > 1,
+      programs = programs, rest = rest, silence = opt.silence,
+      env = environment(opt, n, attempt), folder = opt.folder }
     if how.status == 130 then
       io.stderr:write 'interrupted: all ranks have ended\n'
       return 130
@@ -138,7 +149,29 @@ local function run(opt, programs, rest)
   end
 end
 
-local function checked(opt)
+-- Who starts ranks; a reason where nobody can.
+local function choose(opt, said)
+  local slurm = srun.job()
+  if opt.by == 'mpirun' then return nil end
+  if not slurm then
+    return opt.by == 'srun' and '--by srun: this is no job of Slurm; sbatch or salloc makes one'
+      or nil
+  end
+  if not process.find 'srun' then
+    return ('this is the job %s of Slurm, and there is no srun on the PATH; --by mpirun starts '
+      .. 'ranks on this machine'):format(slurm.id)
+  elseif opt.hosts ~= '' then
+    return ('--hosts is for ssh, and this is the job %s of Slurm, which has its own nodes; --by '
+      .. 'mpirun takes ssh'):format(slurm.id)
+  end
+  opt.job = slurm
+  if not said.n and slurm.tasks then opt.n = slurm.tasks end
+  return srun.lacks(slurm)
+end
+
+local function checked(opt, said)
+  local why = choose(opt, said)
+  if why then return why end
   if opt.min_ranks > opt.n then
     return ('--min-ranks is %d, and there are %d ranks'):format(opt.min_ranks, opt.n)
   end
@@ -146,7 +179,8 @@ local function checked(opt)
     opt.hosts = nil
     return nil
   end
-  local hosts, why = mpirun.hosts(opt.hosts)
+  local hosts
+  hosts, why = mpirun.hosts(opt.hosts)
   if not hosts then return why end
   if slots(hosts) < opt.n then
     return ('--hosts have room for %d ranks, and -n is %d'):format(slots(hosts), opt.n)
@@ -160,7 +194,7 @@ end
 function M.main(argv)
   if argv[1] == '--keep' then return require('ridge.launch.keeper').main { unpack(argv, 2) } end
   local own, rest = split(argv)
-  local opt, why = args.read(SPEC, own)
+  local opt, why, said = args.read(SPEC, own)
   if not opt and why == 'help' then
     plain.print(args.help(SPEC, 'launch'), '\n')
     return 0
@@ -169,12 +203,13 @@ function M.main(argv)
   elseif not rest[1] then
     return stored.fail('launch', 'the script is missing')
   end
-  why = checked(opt)
+  why = checked(opt, said)
   if why then return stored.fail('launch', why) end
   local found, reason_of = recipe.find(rest[1])
   if not found then return stored.fail('launch', reason_of) end
-  local programs = { mpirun = process.find 'mpirun', setpriv = process.find 'setpriv' }
-  if not programs.mpirun then
+  local programs = { mpirun = process.find 'mpirun', setpriv = process.find 'setpriv',
+    srun = process.find 'srun' }
+  if not opt.job and not programs.mpirun then
     return stored.fail('launch', "there is no mpirun on the PATH; Debian's openmpi-bin has it")
   elseif not programs.setpriv then
     return stored.fail('launch', "there is no setpriv on the PATH; Debian's util-linux has it")

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --- A job: ranks from their start to their end, once.
 --
--- mpirun starts keepers, each of them a rank, and what ranks print comes through mpirun. How ranks
--- end is told by keepers over lines of their own, and by these they are ended: whether mpirun still
--- does anything is of no account.
+-- mpirun or srun starts keepers, each of them a rank, and what ranks print comes through it. How
+-- ranks end is told by keepers over lines of their own, and by these they are ended: whether what
+-- started them still does anything is of no account.
 
 local C = require 'ridge.ffi.lib'
 local ffi = require 'ffi'
@@ -14,8 +14,8 @@ local process = require 'ridge.process'
 
 local M = {}
 
-local SOON = 3 -- seconds: for mpirun to end by itself, behind its ranks
-local GRACE = 5 -- seconds: for others to say that they wait, too; for keepers to answer; for mpirun
+local SOON = 3 -- seconds: for what started ranks to end by itself, behind them
+local GRACE = 5 -- seconds: for others to say that they wait, too; for keepers; for a signal
 
 ffi.cdef 'int ridge_job_kill(int, int) __asm__("kill");'
 
@@ -23,36 +23,42 @@ local function now() return tonumber(C.rg_clock_ns()) / 1e9 end
 
 -- -- What ranks print ---------------------------------------------------------------------------
 
-local TAG = '^%[%d+,(%d+)%]<std(%a+)>:(.*)$'
-
--- A line of a rank is printed, one of mpirun's own is kept: it is told where nothing else is known.
-local function tell(text, own)
-  local rank, stream, said = text:match(TAG)
+-- A line of a rank is printed, one of the starter's own is kept: it is told where nothing else is
+-- known.
+local function tell(self, text, from)
+  local rank, stream, said, second = self.by.line(text, from)
   if not rank then
-    own[#own + 1] = text
+    self.own[#self.own + 1] = text
     return
   end
-  local first, second = said:match '^(.-)(%[%d+,%d+%]<std%a+>:.*)$' -- mpirun joins lines
-  said = (first or said):gsub('%-%-%-%-%-%-%-%-%-%-%-%-+$', '') -- its banner, likewise
   if said ~= '' or stream == 'out' and not second then
     local to = stream == 'out' and io.stdout or io.stderr
     to:write(('[%s] %s\n'):format(rank, said))
     to:flush()
   end
-  if second then tell(second, own) end
+  if second then tell(self, second, from) end
 end
 
-local function read(self)
+local function read_out(self)
   while not self.silent do
     local text, why = self.process:receive(0)
     if not text then
       self.silent = why == 'closed'
       if self.silent and self.process.channel.pending ~= '' then
-        tell(self.process.channel.pending, self.own)
+        tell(self, self.process.channel.pending, 'out')
       end
       return
     end
-    tell(text, self.own)
+    tell(self, text, 'out')
+  end
+end
+
+local function read(self)
+  read_out(self)
+  local text = self.err and self.err:receive()
+  while text do
+    tell(self, text, 'err')
+    text = self.err:receive()
   end
 end
 
@@ -135,6 +141,7 @@ local function turn(self)
   if host.stopping() then error({ code = 'EINTR' }, 0) end
   local list = { self.listener.fd }
   if not self.silent then list[2] = self.process.channel.fd end
+  if self.err then list[#list + 1] = self.err.fd end
   for _, rank in pairs(self.ranks) do list[#list + 1] = rank.line.fd end
   for _, stranger in ipairs(self.strangers) do list[#list + 1] = stranger.line.fd end
   line.wait(list, 100)
@@ -169,7 +176,8 @@ local function turn_until(self, f, seconds)
   return f()
 end
 
--- End all of it: ranks by their keepers, mpirun by a signal where that ends it, else by process id.
+-- End all of it: ranks by their keepers, what started them by a signal where that ends it, else by
+-- process id.
 local function finish(self)
   say(self, 'kill')
   turn_until(self, function() return over(self) end, GRACE)
@@ -220,7 +228,7 @@ local function reason(self, how)
   local rank = self.failed
   if not rank then
     local said = table.concat(self.own, '\n'):gsub('%s+$', '')
-    return ('%s\nmpirun ended with status %d'):format(said, how)
+    return ('%s\n%s ended with status %d'):format(said, self.by.program, how)
   end
   local name = 'rank ' .. rank.number
   if rank.late then return waited(self) end
@@ -273,11 +281,12 @@ local function follow(self)
   end
   local how = self.process:wait()
   read(self)
+  if self.err and self.err.pending ~= '' then tell(self, self.err.pending, 'err') end
   return how.signal > 0 and 128 + how.signal or how.code
 end
 
-local function addresses(hosts)
-  if not hosts then return '127.0.0.1' end
+local function addresses(several)
+  if not several then return '127.0.0.1' end
   local list = {}
   local pipe = io.popen 'hostname -I 2>/dev/null'
   for number in (pipe and pipe:read '*a' or ''):gmatch '%S+' do
@@ -289,16 +298,21 @@ local function addresses(hosts)
 end
 
 --- Run a job.
----@param given table n, hosts, env, programs, rest, silence
+---@param given table by (ridge.launch.mpirun or .srun), n, several (machines), hosts, job (of
+---  Slurm), env, programs, rest, silence
 ---@return table how status, reason, begun (a step of training has ended), lost (machines)
 function M.run(given)
-  local self = { n = given.n, hosts = given.hosts, silence = given.silence, ranks = {}, own = {},
-    strangers = {}, said = now(), secret = line.secret() }
-  self.listener = line.listen(given.hosts and '0.0.0.0' or '127.0.0.1')
-  given.at = { addresses(given.hosts), tostring(self.listener.port), self.secret,
+  local self = { by = given.by, n = given.n, hosts = given.hosts, silence = given.silence,
+    ranks = {}, own = {}, strangers = {}, said = now(), secret = line.secret() }
+  self.listener = line.listen(given.several and '0.0.0.0' or '127.0.0.1')
+  given.at = { addresses(given.several), tostring(self.listener.port), self.secret,
     tostring(given.silence) }
-  self.process = process.spawn { program = mpirun.words(given), env = given.env,
-    own_group = true }
+  local err, other
+  if given.job then err, other = line.pair() end -- srun keeps what ranks say of errors apart
+  self.err = err
+  self.process = process.spawn { program = given.by.words(given), env = given.env,
+    own_group = true, err = other and other.fd or 2 }
+  if other then other:close() end
   local ok, status = pcall(follow, self)
   if not ok then
     host.stopped()
@@ -306,6 +320,7 @@ function M.run(given)
   end
   self.process:close()
   self.listener.close()
+  if self.err then self.err:close() end
   for _, rank in pairs(self.ranks) do rank.line:close() end
   if not ok then
     if type(status) == 'table' and status.code == 'EINTR' then return { status = 130 } end

@@ -70,7 +70,8 @@ end
 local function alone(self)
   self.rank:close()
   local parent = ffi.C.ridge_keeper_parent()
-  if parent > 1 and parent == self.parent then
+  -- what Slurm's processes end is Slurm's business
+  if parent > 1 and parent == self.parent and os.getenv 'OMPI_COMM_WORLD_RANK' then
     ffi.C.ridge_keeper_kill(parent, SIGTERM)
     ffi.C.ridge_keeper_kill(parent, SIGKILL)
   end

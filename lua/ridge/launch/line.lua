@@ -12,6 +12,7 @@ typedef struct { unsigned short family, port; unsigned char address[4]; char zer
   ridge_line_address;
 typedef struct { int fd; short events, revents; } ridge_line_poll;
 int ridge_line_socket(int, int, int) __asm__("socket");
+int ridge_line_two(int, int, int, int *) __asm__("socketpair");
 int ridge_line_bind(int, const ridge_line_address *, unsigned) __asm__("bind");
 int ridge_line_listen(int, int) __asm__("listen");
 int ridge_line_accept(int, void *, void *, int) __asm__("accept4");
@@ -24,7 +25,7 @@ int ridge_line_close(int) __asm__("close");
 int ridge_line_wait(ridge_line_poll *, unsigned long, int) __asm__("poll");
 ]]
 
-local INET, STREAM, CLOEXEC, NONBLOCK = 2, 1, 0x80000, 0x800
+local LOCAL, INET, STREAM, CLOEXEC, NONBLOCK = 1, 2, 1, 0x80000, 0x800
 local NOSIGNAL, DONTWAIT = 0x4000, 0x40
 local SOL_SOCKET, SO_ERROR = 1, 4
 local IN, OUT = 1, 4
@@ -54,7 +55,9 @@ end
 local Line = {}
 Line.__index = Line
 
-local function line(fd) return setmetatable({ fd = fd, pending = '' }, Line) end
+local function line(fd, most)
+  return setmetatable({ fd = fd, pending = '', most = most or MOST }, Line)
+end
 
 --- Send one; a line that is gone or takes nothing is closed.
 ---@param text string
@@ -78,7 +81,7 @@ function Line:receive()
     local n = tonumber(C.ridge_line_recv(self.fd, buffer, 4096, DONTWAIT))
     if n > 0 then
       self.pending = self.pending .. ffi.string(buffer, n)
-      if #self.pending > MOST then self:close() end
+      if #self.pending > self.most then self:close() end
     elseif n == 0 or ffi.errno() ~= EAGAIN and ffi.errno() ~= EINTR then
       self:close()
     else
@@ -93,6 +96,18 @@ function Line:close()
 end
 
 -- -- Both ends ----------------------------------------------------------------------------------
+
+--- Two ends of a line within this machine: what a process writes to the descriptor of the other
+--- one as if it were its standard error is read from the first.
+---@return table line
+---@return table other
+function M.pair()
+  local fds = ffi.new 'int[2]'
+  if C.ridge_line_two(LOCAL, STREAM + CLOEXEC, 0, fds) ~= 0 then
+    blame.raise('launch: the system gives no socket', 'ESYS')
+  end
+  return line(fds[0], math.huge), line(fds[1])
+end
 
 --- Wait until something comes on one of these descriptors.
 ---@param list number[] descriptors

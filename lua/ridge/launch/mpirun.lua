@@ -6,6 +6,8 @@ local process = require 'ridge.process'
 
 local M = {}
 
+M.program = 'mpirun'
+
 -- On one machine ranks speak through shared memory; of another process's own containers often let
 -- nobody read (ompi #4948). Who waits must not spin beside who computes.
 local OPTIONS = {
@@ -63,6 +65,22 @@ function M.host_of(hosts, rank)
     rank = rank - host.slots
   end
   return hosts[#hosts].name
+end
+
+local TAG = '^%[%d+,(%d+)%]<std(%a+)>:(.*)$'
+
+--- A line that a rank printed, behind its number; nil where it is one of mpirun's own.
+---@param text string
+---@return string|nil rank
+---@return string|nil stream 'out' or 'err'
+---@return string|nil said
+---@return string|nil second another such line: mpirun joins some
+function M.line(text)
+  local rank, stream, said = text:match(TAG)
+  if not rank then return nil end
+  local first, second = said:match '^(.-)(%[%d+,%d+%]<std%a+>:.*)$'
+  said = (first or said):gsub('%-%-%-%-%-%-%-%-%-%-%-%-+$', '') -- its banner, likewise
+  return rank, stream, said, second
 end
 
 --- The words that start n ranks, each behind a keeper.

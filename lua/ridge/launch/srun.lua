@@ -1,0 +1,98 @@
+-- SPDX-License-Identifier: MIT
+--- How srun is told to start ranks, inside a job of Slurm: on its nodes, within its limits.
+
+local C = require 'ridge.ffi.lib'
+local process = require 'ridge.process'
+
+local M = {}
+
+M.program = 'srun'
+
+local function number(name) return tonumber(os.getenv(name)) end
+
+--- The job of Slurm that this process is in; nil outside of one.
+---@return table|nil job id, nodes, tasks (nil: nobody said), of_task (processors, likewise),
+---  step (this process is in a step of it), copies (tasks of that step)
+function M.job()
+  local id = os.getenv 'SLURM_JOB_ID'
+  if not id then return nil end
+  return { id = id, nodes = number 'SLURM_JOB_NUM_NODES' or 1, tasks = number 'SLURM_NTASKS',
+    of_task = number 'SLURM_CPUS_PER_TASK', step = os.getenv 'SLURM_STEP_ID' ~= nil,
+    copies = number 'SLURM_STEP_NUM_TASKS' or 1 }
+end
+
+--- Why ranks cannot be started by this Slurm; nil where they can.
+---@param job table of `job`
+---@return string|nil reason
+function M.lacks(job)
+  if job.copies > 1 then
+    return ('srun started %d copies of ridge launch: start one (sbatch, salloc), or the script by '
+      .. 'srun --mpi=pmix ridge SCRIPT'):format(job.copies)
+  end
+  local pipe = io.popen 'srun --mpi=list 2>&1'
+  local text = pipe and pipe:read '*a' or ''
+  if pipe then pipe:close() end
+  if text:find '%f[%w]pmix' then return nil end
+  return ("this Slurm starts no ranks: srun --mpi=list has no pmix (Debian's "
+    .. 'slurm-wlm-basic-plugins has it), and says: %s'):format((text:gsub('%s+', ' ')
+    :gsub(' $', '')))
+end
+
+--- Compute threads of a rank.
+---@param job table of `job`
+---@param n number ranks
+---@return number threads
+function M.threads(job, n)
+  local of_node = math.min(C.rg_processors(), number 'SLURM_CPUS_ON_NODE' or math.huge)
+  return job.of_task or math.max(1, math.floor(of_node / math.ceil(n / job.nodes)))
+end
+
+--- A line that a rank printed, behind its number; nil where it is one of srun's own.
+---@param text string
+---@param stream string 'out' or 'err': srun keeps them apart
+---@return string|nil rank
+---@return string|nil stream
+---@return string|nil said
+function M.line(text, stream)
+  local rank, said = text:match '^ *(%d+): ?(.*)$'
+  if rank then return rank, stream, said end
+end
+
+--- Options of Open MPI, as ranks find them in their environment.
+---@param nodes number
+---@return table env
+function M.env(nodes)
+  local env = {}
+  local function set(name, value)
+    name = 'OMPI_MCA_' .. name
+    if not os.getenv(name) then env[name] = value end
+  end
+  if nodes == 1 then set('btl', 'self,vader') end
+  set('btl_vader_single_copy_mechanism', 'none') -- ompi #4948
+  set('mpi_yield_when_idle', '1')
+  return env
+end
+
+--- The words that start n ranks, each behind a keeper.
+---@param given table n, job, programs (srun, setpriv), at (how the launcher is reached), folder,
+---  rest
+---@return string[] words
+function M.words(given)
+  local job, setpriv = given.job, given.programs.setpriv
+  local list = { '/bin/sh', '-c', 'exec "$@" >&3 3>&-', 'sh', setpriv, '--pdeathsig', 'TERM',
+    given.programs.srun, '--mpi=pmix', '--ntasks=' .. given.n, '--label', '--input=none',
+    '--kill-on-bad-exit=1', '--cpu-bind=none', '--export=ALL', '--chdir=' .. given.folder }
+  local function add(...)
+    for _, word in ipairs { ... } do list[#list + 1] = word end
+  end
+  if job.step then add '--overlap' end -- the step that this is in holds all processors
+  if job.of_task then add('--cpus-per-task=' .. job.of_task) end -- of 22.05 on srun does not ask
+  local program = process.program()
+  add(setpriv, '--pdeathsig', 'KILL', program, 'launch', '--keep')
+  add(unpack(given.at))
+  add(setpriv, '--pdeathsig', 'KILL', program)
+  add(unpack(given.rest))
+  return list
+end
+
+return M
