@@ -2,6 +2,7 @@
 --- Training on several processes: collectives, DataParallel and the loader over 1, 2 and 4 ranks,
 --- ranks that end, wait or differ, and the launcher. Skipped where MPI is not.
 
+local ranks = require 'tests.lua.dist.ranks'
 local ridge = require 'ridge'
 
 local CHILD = 'tests/lua/dist/child.lua'
@@ -41,11 +42,8 @@ local function several(name, f)
   end
 end
 
--- How many processes run the child; a launcher's own is not one.
-local function left(what)
-  local text = output(("ps -eo args | grep -c '^[^ ]*ridge %s %s'"):format(CHILD, what))
-  return tonumber(text)
-end
+-- How many processes run the child.
+local function left(what) return ranks.left(CHILD .. ' ' .. what) end
 
 describe('ridge.dist', function()
   it('is rank 0 of 1 without a launcher', function()
@@ -294,14 +292,14 @@ describe('ranks', function()
     local text, code = output(([[sh -c '
       : >%s/said; ./ridge launch -n 2 %s forever >%s/said 2>&1 & it=$!
       while [ "$(grep -c started %s/said)" != 2 ]; do sleep 0.1; done
-      kill -STOP $(ps -o pid= --ppid $it)
-      all=$(ps -eo pid,args | sed -n "s|^ *\\([0-9]*\\) [^ ]*ridge %s forever|\\1|p")
+      kill -STOP $(LD_PRELOAD= ps -o pid= --ppid $it)
+      all=$(LD_PRELOAD= ps -eo pid,args | sed -n "s|^ *\\([0-9]*\\) [^ ]*ridge %s forever|\\1|p")
       kill -KILL $(echo $all | cut -d" " -f1)
       wait $it']]):format(folder, CHILD, folder, folder, CHILD))
     assert.equal(137, code, text)
     assert.matches('rank [01] was ended by signal 9\n', io.open(folder .. '/said'):read '*a')
     assert.equal(0, left 'forever')
-    assert.equal('0\n', (output "ps -eo stat,args | grep -c '^T.*mpiru[n]'"))
+    assert.equal('0\n', (output "LD_PRELOAD= ps -eo stat,args | grep -c '^T.*mpiru[n]'"))
   end)
 
   several('all end with their launcher, however it ends', function()

@@ -35,6 +35,12 @@ function M.several(busted, name, f)
   end
 end
 
+--- How many processes run what stands behind `ridge`; a launcher's own is not one. (Of a sanitizer
+--- that is preloaded ps dies or waits for ever.)
+function M.left(words)
+  return tonumber((M.output(("LD_PRELOAD= ps -eo args | grep -c '^[^ ]*ridge %s'"):format(words))))
+end
+
 --- How many lines have a pattern.
 function M.lines(text, pattern)
   local n = 0

@@ -64,10 +64,7 @@ describe('in a job of Slurm', function()
       while [ "$(grep -c started %s/said)" != 2 ]; do sleep 0.1; done
       kill -KILL $it']]):format(folder, JOB, CHILD, folder, folder))
     -- for ever, where one outlives it
-    while output(("ps -eo args | grep -c '^[^ ]*ridge %s forever'"):format(CHILD)):match '%d+'
-        ~= '0' do
-      os.execute 'sleep 0.1'
-    end
+    while ranks.left(CHILD .. ' forever') > 0 do os.execute 'sleep 0.1' end
   end)
 
   it('says what it cannot do', function()

@@ -114,7 +114,7 @@ describe('the trust trials', function()
     local pipe = io.popen(("sh -c 'echo $$; exec %s >%s 2>&1'"):format(command, log))
     local pid = pipe:read '*n'
     repeat os.execute 'sleep 0.05' until lines_of(out) >= 2
-    local own = folders.run(('ps -o pid= --ppid %d'):format(pid))
+    local own = folders.run(('LD_PRELOAD= ps -o pid= --ppid %d'):format(pid))
     os.execute(('kill -9 %d'):format(pid))
     pipe:close()
     local before = lines_of(out)
