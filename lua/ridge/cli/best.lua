@@ -201,12 +201,13 @@ function M.main(argv)
     local seconds = opt.settle ~= '' and require('ridge.sweep.part').seconds(opt.settle,
       '--settle')
     local condition = opt.where ~= '' and expression.parse(opt.where)
-    local goal, found, params, more, effects
+    local goal, found, params, more, effects, told
     store.with(path, 'read', function(st)
       local sweep = require('ridge.store.query').sweep(st, name)
       name = sweep.name
       local what = 'the sweep ' .. name
       local by_machine = unlike.named(opt.where)
+      told = opt.mixed and unlike.told(st, { sweep })
       if not opt.mixed and not by_machine then
         unlike.refuse(st, { sweep }, 'best',
           "--where 'machine = \"m...\"' asks for one, --mixed for all")
@@ -239,6 +240,7 @@ function M.main(argv)
         stopped = what
       end
     end
+    if told then plain.note(told, '\n') end
     say(opt, head(found, goal, name, more))
     stored.show(lines_of(found, goal, params, more, opt.n), opt)
     notes(found, math.min(opt.n, #found.set), effects, more, opt)

@@ -18,7 +18,9 @@ Holds stored results against each other: b against a, unpaired, so whatever the 
 the two is part of the difference. Faster or slower is said only across the same environment (builds
 may differ) and when the machine's own speed stayed within 2 %; else: open, run `ridge ab`.
 
-Where another machine measured b, the ratio is one of machines, with all in which they differ.
+Where another machine measured b, the ratio is one of machines, with all in which they differ, and
+an anchor that both have measured says how far they are apart. Where points of one side are of
+unlike machines, it is refused: --where asks for those of one, --mixed for all.
 
     ridge compare main.db pr.db --match-all --fail-on 'slower>2%'
 
@@ -39,6 +41,8 @@ Exit status: 0; 3 when --fail-on holds for a pair; 4 with --strict when a pair i
   { 'b', {}, 'parameters of b' },
   { 'phases', {}, 'in one sweep: only these' },
   { 'quiet', false, "by the time in the machine's fast state" },
+  { 'where', '', "in one sweep: only points for which this holds: 'machine = \"m1a2b3c4\"'" },
+  { 'mixed', false, 'also points of unlike machines, each verdict one of its two' },
   { 'db', '', 'of the sweep; RIDGE_DB or results/ridge.db when left out' },
   { 'margin', 0.01, 'what is less is not called', min = 0, max = 1 },
   { 'fail_on', '', "'slower', 'slower>2%', 'faster' ...: status 3 when a pair is that" },
@@ -84,13 +88,16 @@ local function inside(opt, name)
   end
   local store = require 'ridge.store'
   local st = store.open(opt.db ~= '' and opt.db or store.default_path(), 'read')
-  local ok, found = pcall(require('ridge.sweep.compare').inside, st, name, { a = sides.a,
+  local ok, found, told = pcall(require('ridge.sweep.compare').inside, st, name, { a = sides.a,
     b = sides.b, match = #opt.match > 0 and opt.match or nil, margin = opt.margin,
-    phases = #opt.phases > 0 and opt.phases or nil, time = opt.quiet and 'quiet' or 'med' })
+    phases = #opt.phases > 0 and opt.phases or nil, time = opt.quiet and 'quiet' or 'med',
+    where = opt.where ~= '' and opt.where or nil, mixed = opt.mixed })
   st:close()
   if not ok then error(found, 0) end
-  return found
+  return found, told
 end
+
+local function note(told) if told then plain.note(told, '\n') end end
 
 --- Compare and print.
 ---@param argv string[]
@@ -110,16 +117,20 @@ function M.main(argv)
     local found, why = inside(opt, rest[1])
     if not found then return fail(why) end
     if opt.as == 'json' then print_json(found) else print_text(found) end
+    note(why)
     return verdicts.status(found, condition, opt.strict)
   end
   if #rest ~= 2 then return fail 'two databases are compared, or a sweep with --a and --b' end
   if opt.match_all == (#opt.match > 0) then
     return fail 'say in what pairs agree: --match-all, or --match with names'
   end
-  local results, alone = require('ridge.sweep.compare').databases(rest[1], rest[2], {
+  if opt.where ~= '' then return fail '--where is of one sweep, with --a and --b' end
+  local results, alone, apart = require('ridge.sweep.compare').databases(rest[1], rest[2], {
     match = not opt.match_all and opt.match or nil, margin = opt.margin,
-    sweep = opt.sweep ~= '' and opt.sweep or nil, time = opt.quiet and 'quiet' or 'med' })
+    sweep = opt.sweep ~= '' and opt.sweep or nil, time = opt.quiet and 'quiet' or 'med',
+    mixed = opt.mixed })
   if opt.as == 'json' then print_json(results) else print_text(results) end
+  note(apart)
   if alone > 0 then plain.note(('%d timings are in one of them only\n'):format(alone)) end
   return verdicts.status(results, condition, opt.strict)
 end

@@ -25,8 +25,8 @@ local function note_unlike(st)
   for _, sweep in ipairs(st.db:look '/* sweeps */ SELECT id, name FROM main.sweep ORDER BY id') do
     local kinds = unlike.kinds(st, { sweep })
     if #kinds > 0 then
-      plain.print(('%s has points of unlike machines: %s\n'):format(plain.line(sweep.name),
-        unlike.text(kinds)))
+      plain.print(('%s has points of unlike machines: %s; %s\n'):format(plain.line(sweep.name),
+        unlike.text(kinds), require('ridge.sweep.anchors').text(st, { sweep }, kinds)))
     end
   end
 end

@@ -120,6 +120,9 @@ function M.main(argv)
     local path = opt.o ~= '' and opt.o
       or ('%s-%s.png'):format(sweep.name:gsub('[^%w_.-]', '_'):gsub('^[.]', '_'), rest[1])
     local figure = require('ridge.sweep.picture').figure(rest[1], st, sweep, given(opt), sweeps)
+    local all = { sweep, unpack(sweeps) }
+    local told = opt.mixed and require('ridge.sweep.unlike').told(st, all)
+    if told then require('ridge.plain').note(told, '\n') end
     if opt.inline then
       figure:show()
     else

@@ -22,6 +22,7 @@ what was left out is said.
   rest = 'SWEEP | A.db B.db', most = 2,
   { 'compare', false, 'two databases, the second one against the first' },
   { 'for', '', "what is best: 'max rows_per_s', 'min fwd'; the first phase when left out" },
+  { 'mixed', false, 'with --compare: also where points of one file are of unlike machines' },
   { 'sweep', '', 'with --compare: only the sweep of this name' },
   { 'o', '', 'HTML file, - for standard output; SWEEP.html when left out', short = 'o',
     writes = 'file' },
@@ -41,12 +42,13 @@ function M.main(argv)
       if opt['for'] ~= '' then return stored.fail('report', '--for is of one sweep') end
       path = given(opt.o) or 'compare.html'
       page, left = require('ridge.report.compare').page(rest[1], rest[2],
-        { sweep = given(opt.sweep) })
+        { sweep = given(opt.sweep), mixed = opt.mixed })
     else
       if #rest ~= 1 then
         return stored.fail('report', rest[1] and '--compare is missing before two databases'
           or 'a sweep is missing; ridge sweeps lists them')
       end
+      if opt.mixed then return stored.fail('report', '--mixed is of --compare') end
       if opt.sweep ~= '' then return stored.fail('report', '--sweep is of --compare') end
       local store = require 'ridge.store'
       store.with(opt.db ~= '' and opt.db or store.default_path(), 'read', function(st)

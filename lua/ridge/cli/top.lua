@@ -148,6 +148,8 @@ function M.main(argv)
       unlike.refuse(st, { sweep }, 'top',
         "--where 'machine = \"m...\"' asks for one, --mixed for all")
     end
+    local told = opt.mixed and unlike.told(st, { sweep })
+    if told then plain.note(told, '\n') end
     local by, better = direction(st, sweep, opt.by)
     local which
     by, which = time_of(require('ridge.store.results').directions(st, sweep.id), by, opt.quiet)

@@ -2,6 +2,7 @@
 --- What a sweep found, in three sentences: the points that cannot be told from the best, what the
 --- first of them is and what limits it, which parameter matters.
 
+local anchors = require 'ridge.sweep.anchors'
 local best = require 'ridge.sweep.best'
 local plain = require 'ridge.plain'
 local results = require 'ridge.store.results'
@@ -82,8 +83,10 @@ function M.of(st, sweep, source, wanted)
   end
   local kinds = unlike.kinds(st, { sweep })
   if #kinds > 0 then
+    local apart = anchors.text(st, { sweep }, kinds):gsub('^%l', string.upper)
     return { sentences = { ('Which point is best is not said: they are of unlike machines, %s.')
-      :format(unlike.text(kinds)), ('"ridge best %s" says it of one machine, with --where.'):format(
+      :format(unlike.text(kinds)), apart .. '.',
+      ('"ridge best %s" says it of one machine, with --where.'):format(
       sweep.name) } }
   end
   local is_time = goal.is_plain and directions[goal.measured .. '_p95'] ~= nil

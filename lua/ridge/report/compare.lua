@@ -21,7 +21,8 @@ local function size(found)
   return r == r and r > 0 and r < math.huge and math.abs(math.log(r)) or 0
 end
 
-local function summary(list, a, b)
+-- apart: what anchors say of the machines
+local function summary(list, a, b, apart)
   local n, logs, machines, elsewhere, several = {}, {}, nil, 0, false
   for _, found in ipairs(list) do
     n[found.verdict] = (n[found.verdict] or 0) + 1
@@ -37,10 +38,11 @@ local function summary(list, a, b)
   end
   local sentences = { ('Of %s that both have, in %s against %s: %s.'):format(
     plain.count(#list, 'timing'), b, a, table.concat(counts, ', ')) }
-  if #logs > 0 then
+  -- one number of several kinds of pairs would be of none
+  if #logs > 0 and (elsewhere == 0 or elsewhere == #list and not several) then
     table.sort(logs)
     local middle = (logs[math.ceil(#logs / 2)] + logs[math.floor(#logs / 2) + 1]) / 2
-    sentences[2] = ('Where it is decided, the middle ratio of times is %s.'):format(
+    sentences[#sentences + 1] = ('Where it is decided, the middle ratio of times is %s.'):format(
       ratio.text(math.exp(middle)))
   end
   local others, between = #list - elsewhere, nil
@@ -59,17 +61,20 @@ local function summary(list, a, b)
       .. 'are of one machine at different times.'):format(elsewhere, elsewhere == 1
       and 'is a ratio' or 'are ratios', between)
   end
+  if apart then sentences[#sentences + 1] = apart:gsub('^%l', string.upper) .. '.' end
   return table.concat(sentences, ' ')
 end
 
 --- The page.
 ---@param a string path of a database
 ---@param b string path of the other one, which is held against it
----@param opt table|nil sweep: only that one
+---@param opt table|nil sweep: only that one; mixed: also where points of one file are of unlike
+---  machines
 ---@return string html
 ---@return string[] left what was left out: sentences
 function M.page(a, b, opt)
-  local list, alone = compare.databases(a, b, { sweep = opt and opt.sweep })
+  local list, alone, apart = compare.databases(a, b, { sweep = opt and opt.sweep,
+    mixed = opt and opt.mixed })
   local order, at = {}, {}
   for i, found in ipairs(list) do order[i], at[found] = found, i end
   table.sort(order, function(x, y)
@@ -80,7 +85,8 @@ function M.page(a, b, opt)
   local names = { a:match '[^/]+$', b:match '[^/]+$' }
   if names[1] == names[2] then names = { a, b } end -- main/ridge.db and pr/ridge.db
   local command = ('ridge compare %s %s%s'):format(html.shell(names[1]), html.shell(names[2]),
-    opt and opt.sweep and ' --sweep ' .. html.shell(opt.sweep) or '')
+    (opt and opt.sweep and ' --sweep ' .. html.shell(opt.sweep) or '')
+      .. (opt and opt.mixed and ' --mixed' or ''))
   local rows, left = {}, {}
   local out = { titles = { 'sweep', 'point', 'phase', 'cache', 'verdict', 'ratio', 'ci_lo', 'ci_hi',
     'a_ns', 'b_ns', 'reason' }, lines = {} }
@@ -110,7 +116,7 @@ function M.page(a, b, opt)
     left[#left + 1] = 'the table of all timings: ' .. command .. ' --as json'
   end
   local body = { ('<h1>%s against %s</h1>'):format(html.escape(names[2]), html.escape(names[1])),
-    html.p(summary(order, names[1], names[2]), 'answer'),
+    html.p(summary(order, names[1], names[2], apart), 'answer'),
     html.section('Timings', html.table({ 'sweep', 'point', 'phase', 'verdict', 'b/a', '95 %', 'a',
       'b', 'why' }, rows, { [2] = 't', [5] = 'n', [6] = 'n', [7] = 'n', [8] = 'n', [9] = 't' }),
       file),

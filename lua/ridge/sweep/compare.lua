@@ -7,14 +7,23 @@
 -- is what is compared) and when work that never changes took the same time on both days; else the
 -- answer is open, and `ridge ab` is how to know.  Of two machines the ratio is one of machines,
 -- with all that differs between them: nobody can time them side by side.
+--
+-- That is what two files of a machine each ask for.  Where points of one side are of unlike
+-- machines themselves, verdicts beside each other would be of other machines each: refused, unless
+-- asked for.
 
+local anchors = require 'ridge.sweep.anchors'
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
+local hardware = require 'ridge.sweep.hardware'
 local near = require 'ridge.near'
 local options = require 'ridge.options'
 local pairing = require 'ridge.sweep.pairing'
 local results_of = require 'ridge.store.results'
+local rows_of = require 'ridge.sweep.rows'
+local schema = require 'ridge.store.schema'
 local store = require 'ridge.store'
+local unlike = require 'ridge.sweep.unlike'
 local verdicts = require 'ridge.sweep.verdicts'
 
 local M = {}
@@ -25,12 +34,14 @@ local SPEC = {
   margin = { 'number', default = 0.01, min = 0, max = 1, doc = 'what is less is not called' },
   time = { 'string', default = 'med', choices = { 'med', 'quiet' },
            doc = "med: the machine as it is; quiet: its fast state" },
+  mixed = { 'boolean', default = false, doc = 'also points of unlike machines' },
 }
 
 local INSIDE = { a = { 'table', required = true, doc = 'parameters that say which points are a' },
   b = { 'table', required = true, doc = 'parameters that say which points are b' },
   phases = { 'table', doc = 'only these' }, match = SPEC.match, margin = SPEC.margin,
-  time = SPEC.time }
+  time = SPEC.time, mixed = SPEC.mixed,
+  where = { 'string', doc = 'only points for which this holds: machine = "m..." names one' } }
 
 -- How far the reference work may have moved between the two.
 local SENTINEL = 0.02
@@ -44,7 +55,8 @@ local TIMINGS = [[/* timings to compare */
     e.governor, e.turbo, e.smt, e.aslr, e.thp, e.cpuset, e.cpu_quota, e.vars,
     hex(m.fp) AS machine, CASE d.kind WHEN 'cpu' THEN m.cpu ELSE d.name END AS processor,
     d.uuid AS device, d.id AS device_id, b.git, b.ridge,
-    p.version
+    m.cpu, m.sockets, m.cores, m.threads, m.isa, m.l1d, m.l2, m.l3, d.kind, d.name,
+    s.id AS sweep_id, p.version
   FROM main.trial t JOIN main.sweep s ON s.id = t.sweep_id JOIN main.protocol p
     ON p.id = s.protocol_id JOIN main.config c ON c.id = t.config_id
   JOIN main.attempt a ON a.id = t.best_attempt JOIN main.timing g ON g.attempt_id = a.id
@@ -243,14 +255,86 @@ local function alike(a, b)
   return a, b
 end
 
+-- -- Unlike machines ------------------------------------------------------------------------------
+
+-- Machines of rows, those with most points first.
+local function machines_of(rows)
+  local places = {}
+  for i, row in ipairs(rows) do
+    row.key = row.key or hardware.key(row)
+    places[i] = { key = row.key, cpu = row.cpu, kind = row.kind, name = row.name,
+      threads = row.threads, machine_id = row.machine, trial = row.attempt,
+      machine = 'm' .. row.machine:sub(1, 7):lower() }
+  end
+  return unlike.machines(places)
+end
+
+-- The anchors of the sweeps that rows are of.
+local function anchors_of(path, rows)
+  local seen, sweeps = {}, {}
+  for _, row in ipairs(rows) do
+    if not seen[row.sweep_id] then
+      seen[row.sweep_id], sweeps[#sweeps + 1] = true, { id = row.sweep_id }
+    end
+  end
+  return store.with(path, 'read', function(st) return anchors.observed(st, sweeps) end)
+end
+
+-- A sweep with points of unlike machines on one side, while one of its pairs is; and these.
+local function mixed_sweep(rows, chosen)
+  local by_name, names, apart = {}, {}, {}
+  for i, row in ipairs(rows) do
+    local name = row.sweep
+    if not by_name[name] then by_name[name], names[#names + 1] = {}, name end
+    table.insert(by_name[name], row)
+    apart[name] = apart[name] or hardware.key(chosen[i].a) ~= hardware.key(chosen[i].b)
+  end
+  for _, name in ipairs(names) do
+    local found = machines_of(by_name[name])
+    if apart[name] and hardware.differ(found) then return name, found end
+  end
+end
+
+-- How far the machines of pairs are apart, by anchors; nil where no pair is of unlike ones. Raises
+-- where points of one side are of unlike machines themselves.
+local function check_machines(a_side, b_side, chosen, opt)
+  local as, bs, apart = {}, {}, false
+  for i, pair in ipairs(chosen) do
+    as[i], bs[i] = pair.a, pair.b
+    apart = apart or hardware.key(pair.a) ~= hardware.key(pair.b)
+  end
+  if not apart then return nil end
+  local of_a, of_b, words = machines_of(as), machines_of(bs), {}
+  local list_a, list_b = anchors_of(a_side.db, as), anchors_of(b_side.db, bs)
+  for _, b in ipairs(of_b) do
+    for _, a in ipairs(of_a) do
+      if a.kind == b.kind and a.key ~= b.key then
+        words[#words + 1] = anchors.beside(list_a, a, list_b, b)
+      end
+    end
+  end
+  local told = #words > 0 and table.concat(words, '; ') or anchors.NONE
+  for _, side in ipairs { { a_side, as }, { b_side, bs } } do
+    local name, found = mixed_sweep(side[2], chosen)
+    if name and not opt.mixed then
+      blame.raise(('compare: points of %s in %s are of unlike machines, and not all of them have '
+        .. 'their partners on the like of theirs: %s; %s; mixed (--mixed) has each verdict as one '
+        .. 'of its two machines'):format(name, side[1].db, unlike.text(found), told), 'EARG',
+        'compare')
+    end
+  end
+  return told
+end
+
 -- Two sides, each db, text (how it is named in errors) and name (of the one sweep, or nil).
 local function compared(a_side, b_side, opt)
   local as, order = read(a_side.db, opt, a_side.name)
   local bs, order_b = read(b_side.db, opt, b_side.name)
-  local results = {}
+  local results, chosen = {}, {}
   for _, key in ipairs(order) do
     if bs[key] then
       local a, b = alike(as[key], bs[key])
+      chosen[#chosen + 1] = { a = a, b = b }
       results[#results + 1] = judge(a, b, opt.margin, opt.time)
     end
   end
@@ -258,7 +342,8 @@ local function compared(a_side, b_side, opt)
     blame.raise(('compare: %s and %s have no point in common'):format(a_side.text, b_side.text),
       'EARG', 'compare')
   end
-  return verdicts.verdicts(results), #order + #order_b - 2 * #results
+  local told = check_machines(a_side, b_side, chosen, opt)
+  return verdicts.verdicts(results), #order + #order_b - 2 * #results, told
 end
 
 --- Hold the stored results of two databases against each other.
@@ -268,12 +353,14 @@ end
 ---@param path_a string
 ---@param path_b string
 ---@param given table|nil  sweep, match (parameters a pair agrees in; all when left out), margin,
----  time ('med', or 'quiet': the fast state of the machine)
+---  time ('med', or 'quiet': the fast state of the machine), mixed (also where points of one side
+---  are of unlike machines)
 ---@return table[] results  each verdict of b ('faster', 'slower', 'equal', 'open'), ratio, ci_lo,
 ---  ci_hi, design 'unpaired', or 'of machines' with machines (a, b: their names; differ: what else
 ---  is not the same) where another one measured b, time, reason (when open), sweep, phase, cache,
 ---  match, a, b (parameters), a_ns, b_ns, a_build, b_build
 ---@return integer alone    timings that only one of them has
+---@return string|nil apart  how far their machines are apart by the anchors, where they are unlike
 function M.databases(path_a, path_b, given)
   local opt = options.check(SPEC, given, 'compare')
   return compared({ db = path_a, text = path_a }, { db = path_b, text = path_b }, opt)
@@ -284,21 +371,23 @@ end
 --      { db = 'main.db', name = 'mlp-2' })
 ---@param a table db (path), name: as it is stored, mlp-2 the second of mlp
 ---@param b table db, name; the same sweep twice is an error
+---@param given table|nil mixed
 ---@return table[] results as of M.databases
 ---@return integer alone
-function M.sweeps(a, b)
-  local function side(given)
-    local st = store.open(given.db, 'read')
+---@return string|nil apart
+function M.sweeps(a, b, given)
+  local function side(one)
+    local st = store.open(one.db, 'read')
     local path = st.path
     st:close()
-    return { db = path, name = given.name, text = ('%s in %s'):format(given.name, given.db) }
+    return { db = path, name = one.name, text = ('%s in %s'):format(one.name, one.db) }
   end
   a, b = side(a), side(b)
   if a.db == b.db and a.name == b.name then
     blame.raise(('compare: both are the sweep %s; nothing is to be compared'):format(a.text),
       'EARG', 'compare')
   end
-  return compared(a, b, options.check(SPEC, nil, 'compare'))
+  return compared(a, b, options.check(SPEC, given, 'compare'))
 end
 
 -- -- Inside one sweep ------------------------------------------------------------------------
@@ -354,20 +443,47 @@ local function phases_of(rows)
   return names
 end
 
--- The ratio of two rows: by the passes that both have, or of their fast states, which lie in
--- different windows of different passes.
-local function ratio_of(a, b, phase, time)
-  if time == 'med' then return pairing.ratio(a, b, phase), 'paired by pass' end
-  local x, y = a[phase .. '_quiet'], b[phase .. '_quiet']
-  if not (x and y) then return nil, 'unpaired' end
-  local x_lo, x_hi = a[phase .. '_quiet_lo'], a[phase .. '_quiet_hi']
-  local y_lo, y_hi = b[phase .. '_quiet_lo'], b[phase .. '_quiet_hi']
+-- The ratio of two rows: by the passes that both have on one machine, else by their intervals: what
+-- two machines did in their passes fell on one of them each, and the fast states lie in different
+-- windows of different passes.
+local function ratio_of(a, b, phase, time, design)
+  if time == 'med' and not design then return pairing.ratio(a, b, phase), 'paired by pass' end
+  local suffix = time == 'quiet' and '_quiet' or ''
+  local x, y = a[phase .. suffix], b[phase .. suffix]
+  design = design or 'unpaired'
+  if not (x and y) then return nil, design end
+  local x_lo, x_hi = a[phase .. suffix .. '_lo'], a[phase .. suffix .. '_hi']
+  local y_lo, y_hi = b[phase .. suffix .. '_lo'], b[phase .. suffix .. '_hi']
   return { med = y / x, lo = x_hi and y_lo and y_lo / x_hi,
-    hi = x_lo and y_hi and y_hi / x_lo }, 'unpaired'
+    hi = x_lo and y_hi and (x_lo > 0 and y_hi / x_lo or math.huge) }, design
 end
 
-local function judge_inside(a, b, phase, opt)
-  local found, design = ratio_of(a, b, phase, opt.time)
+-- Nodes of a cluster may be alike to the last fact: a boot is of one of them.
+local BOOTS = [[/* boots of points */ SELECT t.id AS trial, w.boot_id AS boot FROM main.trial t
+  JOIN main.attempt a ON a.id = t.best_attempt JOIN main.worker w ON w.id = a.worker_id
+  WHERE t.sweep_id = ? AND t.role = 'point']]
+
+local function boots_of(st, sweep)
+  local boots = {}
+  for _, row in ipairs(st.db:look(BOOTS, sweep.id)) do boots[row.trial] = row.boot end
+  return boots
+end
+
+-- How two rows can be held against each other where not by passes: on several machines of a kind,
+-- or on unlike ones, with these.
+local function apart(a, b, boots)
+  local x, y = boots[a.trial], boots[b.trial]
+  local of_a, of_b = unlike.place(a), unlike.place(b)
+  if of_a and of_b and of_a.key ~= of_b.key then
+    return 'of machines', { a = hardware.name(of_a), b = hardware.name(of_b),
+      differ = canonical.list {} }
+  end
+  return x and y and x ~= y and 'unpaired' or nil
+end
+
+local function judge_inside(a, b, phase, opt, boots)
+  local by, machines = apart(a, b, boots)
+  local found, design = ratio_of(a, b, phase, opt.time, by)
   local verdict, reason = 'open', nil
   if not found then
     reason = opt.time == 'quiet' and 'the fast state was not seen in three passes'
@@ -375,7 +491,7 @@ local function judge_inside(a, b, phase, opt)
   elseif a[phase .. '_grade'] == 'D' or b[phase .. '_grade'] == 'D' then
     reason = 'grade D: it was disturbed'
   elseif not (found.lo and found.hi) then
-    reason = 'fewer than five passes: no interval'
+    reason = by and 'no interval is stored' or 'fewer than five passes: no interval'
   elseif (found.lo > 1 or found.hi < 1) and math.abs(math.log(found.med)) > opt.margin then
     verdict = found.med > 1 and 'slower' or 'faster'
   elseif math.log(found.lo) >= -EQUAL and math.log(found.hi) <= EQUAL then
@@ -385,9 +501,26 @@ local function judge_inside(a, b, phase, opt)
   end
   local suffix = opt.time == 'quiet' and '_quiet' or ''
   return { verdict = verdict, ratio = found and found.med or 0 / 0, ci_lo = found and found.lo,
-    ci_hi = found and found.hi, design = design, time = opt.time, phase = phase,
-    passes = found and found.n, a_ns = a[phase .. suffix], b_ns = b[phase .. suffix],
+    ci_hi = found and found.hi, design = design, machines = machines, time = opt.time,
+    phase = phase, passes = found and found.n, a_ns = a[phase .. suffix], b_ns = b[phase .. suffix],
     reason = reason }
+end
+
+local ASK = "where = 'machine = \"m...\"' (--where) asks for those of one, mixed (--mixed) has "
+  .. 'each verdict as one of its two machines'
+
+-- The points of a sweep that a comparison is of; where they were measured are columns, too.
+local function rows_inside(st, sweep, opt)
+  local rows = results_of.rows(st, sweep.id)
+  unlike.tag(st, sweep, rows)
+  if not opt.where then return rows end
+  local origins = results_of.origins(st, sweep.id)
+  for _, row in ipairs(rows) do
+    for _, name in ipairs(schema.ORIGIN) do
+      if row[name] == nil then row[name] = (origins[row.trial] or {})[name] end
+    end
+  end
+  return rows_of.new(rows):where(opt.where)
 end
 
 --- Hold points of one stored sweep against each other, by the ratios within the passes that both
@@ -396,13 +529,17 @@ end
 ---@param st table         store
 ---@param name string      of the sweep
 ---@param given table      a, b (parameters), match (those a pair agrees in; all others when left
----  out), phases, margin, time ('med', or 'quiet': the fast state, which is not paired)
----@return table[] results as of M.databases, design 'paired by pass', passes
+---  out), phases, margin, time ('med', or 'quiet': the fast state, which is not paired), where
+---  (text; it may name a machine), mixed (also points of unlike machines)
+---@return table[] results as of M.databases, design 'paired by pass', passes; of points of two
+---  machines 'unpaired', or 'of machines' where these are unlike
+---@return string|nil apart  what is said of unlike machines that points are of, with the anchors
 function M.inside(st, name, given)
   local opt = options.check(INSIDE, given, 'compare')
   local sweep = require('ridge.store.query').sweep(st, name)
-  local rows, params = results_of.rows(st, sweep.id), results_of.params(st, sweep.id)
+  local params, boots = results_of.params(st, sweep.id), boots_of(st, sweep)
   check_sides(params, opt)
+  local rows = rows_inside(st, sweep, opt)
   local match, others, found = opt.match or shared(params, opt.a, opt.b), {}, {}
   table.sort(rows, function(x, y)   -- by their parameters, not by when they were measured
     for _, p in ipairs(params) do
@@ -432,12 +569,14 @@ function M.inside(st, name, given)
     end
   end
   phases = opt.phases or phases
+  local took_part = {}
   for _, row in ipairs(rows) do
     local other = row.state == 'ok' and has(row, opt.a)
       and others[canonical.encode(pick(row, match))]
     for _, phase in ipairs(other and other ~= row and phases or {}) do
       if row[phase] and other[phase] then
-        local result = judge_inside(row, other, phase, opt)
+        local result = judge_inside(row, other, phase, opt, boots)
+        took_part[#took_part + 1], took_part[#took_part + 2] = row, other
         result.sweep, result.match = sweep.name, pick(row, match)
         result.a, result.b = pick(row, params), pick(other, params)
         found[#found + 1] = result
@@ -448,7 +587,11 @@ function M.inside(st, name, given)
     blame.raise(('compare: no measured point of %s with these a has a partner with these b')
       :format(name), 'EARG', 'compare')
   end
-  return verdicts.verdicts(found)
+  local told = unlike.of_rows(took_part)
+  if told and not opt.mixed and not unlike.named(opt.where) then
+    blame.raise(('compare: %s; %s'):format(told, ASK), 'EARG', 'compare')
+  end
+  return verdicts.verdicts(found), told
 end
 
 return M

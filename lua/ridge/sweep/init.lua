@@ -284,9 +284,11 @@ end
 -- >> for _, found in ipairs((ridge.compare('main.db', 'pr.db'))) do print(found.verdict) end
 ---@param a string database file
 ---@param b string database file
----@param opt table|nil sweep, match, margin
+---@param opt table|nil sweep, match, margin, mixed (also where points of one of them are of unlike
+---  machines)
 ---@return table results
 ---@return integer alone timings that only one of them has
+---@return string|nil apart how far their machines are apart by the anchors, where they are unlike
 function M.compare(a, b, opt) return require('ridge.sweep.compare').databases(a, b, opt) end
 
 -- Reading ------------------------------------------------------------------------------------
@@ -480,13 +482,14 @@ end
 --- unpaired: b is the other one.
 -- >> ridge.open 'old.db':sweep 'widths':compare(ridge.open 'new.db':sweep 'widths')
 ---@param other table a sweep that has run, or a stored one; not this very one
+---@param opt table|nil mixed = true: also where points of one of them are of unlike machines
 ---@return table results as of ridge.sweep.compare
-function Sweep:compare(other)
+function Sweep:compare(other, opt)
   if not (type(other) == 'table' and other.db and self.db) then
     blame.raise('sw:compare: two sweeps that have run are needed', 'EARG', 'sw:compare')
   end
   local function side(sw) return { db = sw.db, name = sw.stored_as or sw.name } end
-  return (require('ridge.sweep.compare').sweeps(side(self), side(other)))
+  return (require('ridge.sweep.compare').sweeps(side(self), side(other), opt))
 end
 
 guard.all(Sweep)

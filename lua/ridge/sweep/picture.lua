@@ -415,10 +415,20 @@ end
 -- Kinds whose points are not held against each other, or say themselves where they are of.
 local EACH_ALONE = { forest = true, history = true, samples = true, distribution = true }
 
-local function refuse_unlike(kind, st, sweeps, given)
-  if EACH_ALONE[kind] or given and given.mixed then return end
+local function is_asked(sweeps, given)
+  if given and given.mixed then return true end
   for _, text in pairs(given or {}) do
-    if unlike.named(text) or #sweeps > 1 and text == 'sweep' then return end
+    if unlike.named(text) or #sweeps > 1 and text == 'sweep' then return true end
+  end
+  return false
+end
+
+-- The machines that a picture mixes, by their names; nil where they are alike.
+local function mixed_of(kind, st, sweeps, given)
+  if EACH_ALONE[kind] then return nil end
+  if is_asked(sweeps, given) then
+    local found = unlike.kinds(st, sweeps)
+    return #found > 0 and unlike.text(found) or nil
   end
   unlike.refuse(st, sweeps, 'plot.' .. kind, 'facet, by or a side of a ratio over machine keeps '
     .. 'them apart, mixed draws them together')
@@ -441,7 +451,7 @@ function M.figure(kind, st, sweep, given, others, drawn)
   end
   opt.given_y, opt.given_facet = given and given.y, given and given.facet
   local sweeps = { sweep, unpack(others or {}) }
-  refuse_unlike(kind, st, sweeps, given)
+  local mixed = mixed_of(kind, st, sweeps, given)
   local rows, params, alike = rows_of(st, sweeps, given, drawn)
   if #sweeps > 1 then
     local names = {}
@@ -449,6 +459,7 @@ function M.figure(kind, st, sweep, given, others, drawn)
     opt.sweep = table.concat(names, ', ')
     opt.device, opt.commit, opt.date = nil, nil, nil -- of the first one only
   end
+  opt.device = mixed or opt.device -- not that of the newest point alone
   fill(kind, opt, rows, params, st, sweep)
   whole_lines(kind, opt, rows, params)
   local z, directions = MAPS[kind] and opt.z or opt.y, results.directions(st, sweep.id)

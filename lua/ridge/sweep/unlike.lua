@@ -1,50 +1,82 @@
 -- SPDX-License-Identifier: MIT
 --- Points of one sweep that were measured on unlike machines.
 --
--- What is drawn or ranked together would show what machines differ by as if it were what points do.
--- It is refused unless asked for.
---
--- Machines are alike when their hardware is: nodes of a cluster of one kind share a sweep.
+-- What is drawn, ranked, compared or averaged together would show what machines differ by as if
+-- it were what points do.  It is refused unless asked for, and the anchors say by how much they
+-- differ.
 
+local anchors = require 'ridge.sweep.anchors'
 local blame = require 'ridge.blame'
+local hardware = require 'ridge.sweep.hardware'
 local plain = require 'ridge.plain'
 
 local M = {}
 
-local HARDWARE = [[m.cpu, m.sockets, m.cores, m.threads, m.isa, m.l1d, m.l2, m.l3, d.kind,
-  CASE d.kind WHEN 'cpu' THEN '' ELSE d.name END]]
-
 -- Most files are of one machine, and no point of theirs is looked at.
-local ANY = [[/* unlike machines */ SELECT max(n) FROM (SELECT count(*) AS n FROM (
-    SELECT DISTINCT %s FROM main.env e JOIN main.machine m ON m.id = e.machine_id
-    JOIN main.device d ON d.id = e.device_id) GROUP BY kind)]]
+local ANY = ([[/* unlike machines */ SELECT max(n) FROM (SELECT count(*) AS n FROM (
+    SELECT DISTINCT %s FROM main.env e %s) GROUP BY kind)]]):format(hardware.COLUMNS,
+  hardware.JOINS)
 
-local OF = [[/* unlike machines of a sweep */ SELECT m.cpu, d.kind, d.name, m.threads,
-    'm' || lower(substr(hex(min(m.fp)), 1, 7)) AS machine, count(DISTINCT m.id) AS machines,
-    sum(o.n) AS points
-  FROM (SELECT a.env_id, count(*) AS n FROM main.trial t
+-- Where points were measured: their passes may have been taken on several machines.
+local OF = ([[/* unlike machines of a sweep */ SELECT %s, o.trial
+  FROM (SELECT DISTINCT t.id AS trial, coalesce(p.env_id, a.env_id) AS env_id FROM main.trial t
     JOIN main.attempt a ON a.id = t.best_attempt
-    WHERE t.sweep_id IN (%s) AND t.role = 'point' GROUP BY a.env_id) o
-  JOIN main.env e ON e.id = o.env_id JOIN main.machine m ON m.id = e.machine_id
-  JOIN main.device d ON d.id = e.device_id GROUP BY %s ORDER BY points DESC, machine]]
+    LEFT JOIN main.attempt p ON p.series = a.series AND p.outcome = 'ok'
+    WHERE t.sweep_id IN (%%s) AND t.role = '%%s') o
+  JOIN main.env e ON e.id = o.env_id %s ORDER BY o.trial, m.id]]):format(hardware.FACTS,
+  hardware.JOINS)
+
+local function is_mixed(st) return (st.db:value(ANY) or 0) >= 2 end
+
+local function places(st, sweeps, role)
+  local ids = {}
+  for i, sweep in ipairs(sweeps) do ids[i] = ('%d'):format(sweep.id) end
+  return st.db:look(OF:format(table.concat(ids, ','), role))
+end
+
+--- Machines that points were measured on, those with most points first.
+---@param rows table places: machine_id, machine, trial and what ridge.sweep.hardware.key takes
+---@return table list as of M.kinds, also where all are alike
+function M.machines(rows)
+  local by_key, list = {}, {}
+  for _, row in ipairs(rows) do
+    local key = row.key or hardware.key(row)
+    local each = by_key[key]
+    if not each then
+      each = { key = key, cpu = row.cpu, kind = row.kind, name = row.name, threads = row.threads,
+        machine = row.machine, machines = 0, points = 0, seen = {}, trials = {} }
+      by_key[key], list[#list + 1] = each, each
+    end
+    if not each.seen[row.machine_id] then
+      each.seen[row.machine_id], each.machines = true, each.machines + 1
+      if row.machine < each.machine then each.machine = row.machine end
+    end
+    if not each.trials[row.trial] then
+      each.trials[row.trial], each.points = true, each.points + 1
+    end
+  end
+  for _, each in ipairs(list) do each.seen, each.trials = nil, nil end
+  table.sort(list, function(a, b)
+    if a.points ~= b.points then return a.points > b.points end
+    return a.machine < b.machine
+  end)
+  return list
+end
+
+-- The same, none where they are alike.
+local function sum_up(rows)
+  local list = M.machines(rows)
+  return hardware.differ(list) and list or {}
+end
 
 --- Unlike machines that points of sweeps are of; none where they are alike. A CPU and a GPU are
 --- devices of one.
 ---@param st table store
 ---@param sweeps table[] with id
 ---@return table list of cpu, kind, name (of the device), threads, machine (one of them), machines,
----  points; those with most points first
+---  points, key; those with most points first
 function M.kinds(st, sweeps)
-  if (st.db:value(ANY:format(HARDWARE)) or 0) < 2 then return {} end
-  local ids = {}
-  for i, sweep in ipairs(sweeps) do ids[i] = ('%d'):format(sweep.id) end
-  local rows = st.db:look(OF:format(table.concat(ids, ','), HARDWARE))
-  local n, most = {}, 0
-  for _, row in ipairs(rows) do
-    n[row.kind] = (n[row.kind] or 0) + 1
-    most = math.max(most, n[row.kind])
-  end
-  return most > 1 and rows or {}
+  return is_mixed(st) and sum_up(places(st, sweeps, 'point')) or {}
 end
 
 local SHOWN = 3
@@ -56,7 +88,7 @@ function M.text(kinds)
   local words = {}
   for i, k in ipairs(kinds) do
     if i > SHOWN then break end
-    words[i] = ('%s, %s (%s%s, %s)'):format(plain.line(k.kind == 'cpu' and k.cpu or k.name),
+    words[i] = ('%s, %s (%s%s, %s)'):format(plain.line(hardware.name(k)),
       plain.count(k.threads or 1, 'thread'), k.machine,
       k.machines > 1 and (' and %d more'):format(k.machines - 1) or '',
       plain.count(k.points, 'point'))
@@ -66,19 +98,118 @@ function M.text(kinds)
   return #words > 0 and table.concat(words, '; ') .. ' and ' .. last or last
 end
 
+local function names_of(sweeps)
+  local names = {}
+  for i, sweep in ipairs(sweeps) do names[i] = plain.line(sweep.name) end
+  return table.concat(names, ', ')
+end
+
+--- What is said of points of unlike machines, with the anchors; nil where they are alike.
+---@param st table store
+---@param sweeps table[] with id, name
+---@return string|nil text
+function M.told(st, sweeps)
+  local kinds = M.kinds(st, sweeps)
+  if #kinds == 0 then return nil end
+  return ('points of %s are of unlike machines: %s; %s'):format(names_of(sweeps), M.text(kinds),
+    anchors.text(st, sweeps, kinds))
+end
+
 --- Raise where points of sweeps are of unlike machines.
 ---@param st table store
 ---@param sweeps table[] with id, name
 ---@param who string what asks, for the message
 ---@param ask string how to ask for it all the same
 function M.refuse(st, sweeps, who, ask)
-  local kinds = M.kinds(st, sweeps)
-  if #kinds == 0 then return end
-  local names = {}
-  for i, sweep in ipairs(sweeps) do names[i] = sweep.name end
-  blame.raise(('%s: points of %s are of unlike machines: %s; %s'):format(who,
-    table.concat(names, ', '), M.text(kinds), ask), 'EARG', who)
+  local told = M.told(st, sweeps)
+  if told then blame.raise(('%s: %s; %s'):format(who, told, ask), 'EARG', who) end
 end
+
+-- -- Rows as values -------------------------------------------------------------------------------
+
+-- What is known of a row: places (of OF), sweep, anchors (text). Rows that nobody asked this of are
+-- of one machine, as far as is known.
+local known = setmetatable({}, { __mode = 'k' })
+
+--- Let rows of a sweep know where they are of: `machine` and `cpu` become columns where its points
+--- are of unlike machines.
+---@param st table store
+---@param sweep table id, name
+---@param rows table of ridge.store.results
+---@param role string|nil 'point' when left out
+---@return table rows the same
+function M.tag(st, sweep, rows, role)
+  if not is_mixed(st) then return rows end
+  local all = places(st, { sweep }, role or 'point')
+  local kinds = sum_up(all)
+  if #kinds == 0 then return rows end
+  local text, by_trial = anchors.text(st, { sweep }, kinds), {}
+  for _, place in ipairs(all) do
+    place.key = hardware.key(place)
+    by_trial[place.trial] = by_trial[place.trial] or {}
+    table.insert(by_trial[place.trial], place)
+  end
+  for _, row in ipairs(rows) do
+    local list = by_trial[row.trial]
+    if list then
+      known[row] = { places = list, sweep = sweep.name, anchors = text }
+      local last = list[#list]
+      if row.machine == nil then row.machine = last.machine end
+      if row.cpu == nil then row.cpu = last.cpu end
+    end
+  end
+  return rows
+end
+
+--- A copy of a row is of where the row is of.
+---@param row table
+---@param copy table
+---@return table copy
+function M.same(row, copy)
+  known[copy] = known[row]
+  return copy
+end
+
+--- Where a row was measured, its last pass; nil where nobody asked, or points are of one kind.
+---@param row table
+---@return table|nil place key, kind, cpu, name, machine
+function M.place(row)
+  local about = known[row]
+  return about and about.places[#about.places]
+end
+
+--- What is said of rows of unlike machines; nil where they are alike, or nobody knows.
+---@param rows table
+---@return string|nil text
+function M.of_rows(rows)
+  local all, sweeps, names, texts = {}, {}, {}, {}
+  for _, row in ipairs(rows) do
+    local about = known[row] or row.of and known[row.of]
+    for _, place in ipairs(about and about.places or {}) do all[#all + 1] = place end
+    if about and not sweeps[about.sweep] then
+      sweeps[about.sweep] = true
+      names[#names + 1], texts[#texts + 1] = { name = about.sweep }, about.anchors
+    end
+  end
+  local kinds = #all > 0 and sum_up(all) or {}
+  if #kinds == 0 then return nil end
+  return ('points of %s are of unlike machines: %s; %s'):format(names_of(names), M.text(kinds),
+    table.concat(texts, '; '))
+end
+
+M.ROWS = 'sw:results { mixed = true } gives rows as if they were of one, '
+  .. ":where { machine = 'm...' } those of one"
+
+--- Raise where rows are of unlike machines.
+---@param rows table
+---@param who string what asks, for the message
+---@param ask string|nil how to ask for it all the same
+function M.check(rows, who, ask)
+  local told = M.of_rows(rows)
+  if told then blame.raise(('%s: %s; %s'):format(who, told, ask or M.ROWS), 'EARG', who) end
+end
+
+-- -- Asking ---------------------------------------------------------------------------------------
 
 --- Columns that say on which machine: who names one keeps them apart, or asks for one.
 M.COLUMNS = { machine = true, cpu = true, host = true }

@@ -77,7 +77,23 @@ describe('points of unlike machines', function()
     for _, more in ipairs { '--mixed', '--facet machine', '--by cpu' } do
       text, status = run('plot slices widths -x width -y fwd -o s.png --db apart.db ' .. more)
       assert.equal(0, status, text)
+      assert.equal(more == '--mixed', text:find(WHAT, 1, true) ~= nil)
     end
+    store.with(apart, 'read', function(st)
+      local drawn
+      local draw = ridge.plot.draw
+      ridge.plot.draw = function(kind, rows, opt) -- the whole name of what is in the picture
+        drawn = opt.device
+        return draw(kind, rows, opt)
+      end
+      local ok, e = pcall(require('ridge.sweep.picture').figure, 'slices', st,
+        require('ridge.store.query').sweep(st, 'widths'), { x = 'width', y = 'fwd', mixed = true })
+      ridge.plot.draw = draw
+      assert.is_true(ok, tostring(e))
+      for _, cpu in ipairs { 'Test CPU 9000', 'Other CPU 7' } do
+        assert.is_truthy(drawn:find(cpu, 1, true), drawn)
+      end
+    end)
     assert.equal(0, select(2, run 'plot slices widths -x width -y fwd -o s.png --db alike.db'))
     for _, kind in ipairs { 'map', 'effects', 'pareto', 'roofline', 'winner', 'threads' } do
       text = run('plot ' .. kind .. ' widths -o s.png --db apart.db')
@@ -105,6 +121,8 @@ describe('points of unlike machines', function()
       assert.matches(WHAT, text, 1, true)
       text, status = run(command .. ' --mixed --db apart.db')
       assert.equal(0, status, text)
+      assert.matches(WHAT .. '.*no anchor was measured on both', text)
+      assert.is_nil(run(command .. ' --mixed --db alike.db'):find('unlike', 1, true))
       assert.equal(0, select(2, run(command .. ' --db alike.db')))
       local of_one = {}
       for _, machine in ipairs { '=', '!=' } do
