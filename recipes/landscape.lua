@@ -36,6 +36,7 @@ local opt = ridge.args {
   { 'new', false, 'start a new sweep instead of going on' },
   { 'quick', false, 'fewer samples, about 3 % precision' },
   { 'rigorous', false, 'more samples, finer precision' },
+  { 'mixed', false, 'points of unlike machines together, as if they were of one' },
   { 'quiet', false, "by the time in the machine's fast state, not by the median" },
   { 'smoke', false, 'a toy grid in seconds, to see that everything works' },
 }
@@ -173,16 +174,26 @@ local summary = sw:run { db = db, new = opt.new, lab = lab, probe = on_cpu and n
 local report = require 'ridge.report.landscape'
 local shape = { n_in = I, n_out = O, batch = B }
 local time = opt.quiet and 'quiet' or 'med'
-local rows = report.by_time(report.rows(sw:results(), shape), shape, time)
+local measured = sw:results()
+local unlike, machines = require('ridge.sweep.unlike').of_rows(measured)
+if opt.mixed and unlike then measured = sw:results { mixed = true } end
+local rows = report.by_time(report.rows(measured, shape), shape, time)
 local facts = lab.facts().device
 -- the roofs of a device: its own ceilings and its one cache that all share
 local machine = on_cpu and ridge.backend.machine() or { l2 = facts.facts.l2, threads = 1 }
-machine.ceilings = not opt.smoke
+machine.ceilings = not opt.smoke and not unlike -- these of one are no roofs of another
   and require('ridge.sweep.calibrated').stored(summary.path, device) or nil
 print(report.table(rows, machine))
+if unlike then io.stderr:write('landscape: ', unlike, '\n') end
+if unlike and not opt.mixed then
+  io.stderr:write('so nothing is compared or drawn: --mixed does it as if they were of one '
+    .. 'machine, --new measures all of them here\n')
+  os.exit(1)
+end
 print(report.verdict(rows, shape))
 
-local about = { device = on_cpu and ridge.backend.describe() or facts.name, sweep = summary.name,
+local about = { device = machines or on_cpu and ridge.backend.describe() or facts.name,
+                sweep = summary.name,
                 database = summary.path:match('[^/]+$'), date = os.date('%Y-%m-%d'),
                 version = ridge.version(), query = summary.name, time = time }
 

@@ -124,6 +124,34 @@ describe('recipes/landscape.lua', function()
     assert.is_truthy(png.read_texts(folder .. '/bad/landscape_ratio.png'))
   end)
 
+  it('compares and draws nothing over unlike machines, unless asked', function()
+    assert.equal(0, (smoke()))
+    local mixed = folder .. '/mixed.db'
+    os.execute(('cp %s %s'):format(db, mixed))
+    local st = sqlite.open(mixed, 'write')
+    st:exec([[INSERT INTO machine(id, fp, cpu, threads) VALUES (90, x'b0b1b2b3', 'Other CPU 7', 64);
+      INSERT INTO device(id, machine_id, kind, uuid, name) VALUES (90, 90, 'cpu', 'u', 'o');
+      INSERT INTO env(id, fp, machine_id, build_id, device_id, vars) SELECT 90, x'e0', 90, build_id,
+        90, vars FROM env ORDER BY id LIMIT 1;
+      UPDATE attempt SET env_id = 90 WHERE trial_id IN (SELECT id FROM trial WHERE sweep_id =
+        (SELECT max(id) FROM sweep) ORDER BY id LIMIT 4)]], 'another machine')
+    st:close()
+    local command = './ridge recipes/landscape.lua --smoke --db %s --out %s/two %s'
+    os.execute('mkdir ' .. folder .. '/two')
+    local status, text = run(command:format(mixed, folder, ''))
+    assert.equal(256, status, text)
+    assert.matches('landscape: points of landscape%S+ are of unlike machines: .*Other CPU 7, 64 '
+      .. 'threads %(mb0b1b2b, 4 points%).*no anchor was measured on both.*%-%-mixed', text)
+    assert.matches('\nsketched f32 ', text) -- each point alone
+    assert.is_nil(text:find('sketched beats dense', 1, true))
+    assert.is_nil(io.open(folder .. '/two/landscape_map.png'))
+    status, text = run(command:format(mixed, folder, '--mixed'))
+    assert.equal(0, status, text)
+    assert.matches('landscape: points of landscape%S+ are of unlike machines', text)
+    local texts = png.read_texts(folder .. '/two/landscape_map.png')
+    assert.matches('Other CPU 7', texts['ridge:options'])
+  end)
+
   it('ends with 2 where a point could not be measured, and says why', function()
     local status, text = run(('./ridge recipes/landscape.lua --smoke --forms zork --layers '
       .. 'dense,sketched --db %s/f.db --out %s'):format(folder, folder))

@@ -127,6 +127,7 @@ function M.stopping()
 end
 
 guard.docs = { 'ridge.repl.help', 'entry_of' }
+late.above.unlike = 'ridge.sweep.unlike'
 late.above.ablate = { 'ridge.compile.ablate', 'ablate' }
 late.above.save_model = { 'ridge.model_file', 'save' }
 late.above.graph_int8 = 'ridge.quant.graph'

@@ -11,6 +11,7 @@ local report = require 'ridge.bench.report'
 local sha256 = require 'ridge.store.sha256'
 local subject = require 'ridge.bench.subject'
 local sweep = require 'ridge.sweep'
+local unlike = require 'ridge.sweep.unlike'
 
 local M = {}
 
@@ -146,7 +147,9 @@ function M.report(sw)
   local space, args = sw.spec.space, sw.spec.args
   local rank = {}
   for i, text in ipairs(space.model) do rank[text] = i end
-  for _, row in ipairs(sw:results()) do
+  local rows = sw:results()
+  unlike.check(rows, 'bench', 'a sweep measured anew (--new) is of one')
+  for _, row in ipairs(rows) do
     local kept = row.state == 'ok' and sw:samples(row, 'fwd')
     if kept then
       local params = {}

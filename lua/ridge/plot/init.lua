@@ -6,6 +6,7 @@
 
 local blame = require 'ridge.blame'
 local kinds = require 'ridge.plot.kinds'
+local late = require 'ridge.late'
 local options = require 'ridge.options'
 local quiet = require 'ridge.plot.quiet'
 local rows_of = require 'ridge.plot.rows'
@@ -54,6 +55,7 @@ function M.draw(kind, rows, opt)
   local module = kinds.find(kind)
   local checked = options.check(kinds.options(kind), opt, 'plot.' .. kind)
   rows_of.check(rows, 'plot.' .. kind)
+  if late.above.unlike then require(late.above.unlike).picture(kind, rows, checked) end
   opt = with_simulated(rows, checked)
   return opt.time == 'quiet' and of_quiet(module, kind, rows, opt) or module.make(rows, opt)
 end

@@ -6,6 +6,7 @@ local quiet = require 'ridge.plot.quiet'
 local roof = require 'ridge.measure.roof'
 local rows_of = require 'ridge.plot.rows'
 local plain = require 'ridge.plain'
+local unlike = require 'ridge.sweep.unlike'
 
 local M = {}
 
@@ -345,7 +346,9 @@ end
 ---@param rows table of M.rows
 ---@param shape table n_in, n_out
 ---@return string
+-- Raises EARG where rows are of unlike machines.
 function M.verdict(rows, shape)
+  unlike.check(rows, 'landscape')
   if M.is_simulated(rows) then return SIMULATED .. ', so there is no verdict.' end
   local lines, of_forms = {}, {}
   for _, other in ipairs(OTHER_FORMS) do of_forms[#of_forms + 1] = form_sentence(rows, other) end

@@ -4,6 +4,7 @@
 -- Rows come back as plain tables by column, for the prompt and for recipes.
 
 local blame = require 'ridge.blame'
+local late = require 'ridge.late'
 local options = require 'ridge.options'
 local query = require 'ridge.store.query'
 local shown = require 'ridge.store.shown'
@@ -34,13 +35,15 @@ local QUERY = {
   group = { 'string', doc = 'columns that make a group, by comma' },
   sort = { 'string', doc = "a column by number or name, '-2' the largest first" },
   limit = { 'integer', min = 1, doc = 'rows at most' },
+  mixed = { 'boolean', default = false, doc = 'one number of points of unlike machines, too' },
   db = DB,
 }
 
 --- Rows of a stored sweep, filtered, grouped, sorted; `ridge query` as a call.
 ---@param sweep string its name
----@param opt table|string|nil {columns =, where =, group =, sort =, limit =, db =}, or the columns
----  alone, as in the shell: ridge.query('widths', 'width, median(fwd)', { group = 'width' })
+---@param opt table|string|nil {columns =, where =, group =, sort =, limit =, mixed =, db =}, or
+---  the columns alone, as in the shell: ridge.query('widths', 'width, median(fwd)',
+---  { group = 'width' })
 ---@param more table|nil the other options, where columns stand before them
 ---@return table[] rows each keyed by column
 -- Raises EARG for a sweep or a column that is not there, with the near miss.
@@ -52,6 +55,7 @@ function M.query(sweep, opt, more)
     blame.raise('query: columns are given twice', 'EARG', 'query')
   end
   if columns then opt.columns = columns end
+  opt.refuse = require(late.above.unlike).question
   return store.with(opt.db, 'read', function(st) return rows_of(query.ask(st, sweep, opt)) end)
 end
 

@@ -445,7 +445,8 @@ end
 ---@param st table an open store
 ---@param name string the sweep, or several: 'mlp,mlp-2', 'mlp*'
 ---@param opt table columns (text: expressions by comma, `name := expression`), where (text), group
----  (names by comma), sort ('2', '-fwd'), limit
+---  (names by comma), sort ('2', '-fwd'), limit, refuse (called with the store, the sweeps and
+---  these options where several points become one number: raises where they should not)
 ---@return table found titles (list), units ('ns' where a column is a time), lines (list of lists;
 ---  what is absent is nil)
 function M.ask(st, name, opt)
@@ -459,7 +460,7 @@ function M.ask(st, name, opt)
     end
     for column in pairs(origins[sweep.name]) do origin[column] = true end
   end
-  local columns, by, has_aggregate = {}, {}, false
+  local columns, by, has_aggregate, is_number = {}, {}, false, false
   for i, text in ipairs(opt.columns and split(opt.columns) or usual(all, origin)) do
     columns[i] = column_of(text)
     for k = 1, i - 1 do
@@ -468,11 +469,13 @@ function M.ask(st, name, opt)
       end
     end
     has_aggregate = has_aggregate or columns[i].aggregate ~= nil
+    is_number = is_number or columns[i].aggregate and columns[i].aggregate ~= AGGREGATES.count
   end
   for _, text in ipairs(opt.group and split(opt.group) or {}) do
     by[#by + 1] = (text:gsub('%.', '_'))
   end
   local where = opt.where and expression.parse(opt.where)
+  if is_number and opt.refuse then opt.refuse(st, sweeps, opt) end
   local needed = needed_of(columns, by, where, known, #sweeps > 1 and 'the sweeps ' .. name
     or 'the sweep ' .. sweeps[1].name)
   check_kinds(st, sweeps, columns, where)

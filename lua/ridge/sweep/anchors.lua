@@ -29,11 +29,12 @@ local OBSERVED = [[/* anchors by machine */ SELECT s.base, p.version, c.params, 
 --- What machines measured of the anchors of sweeps.
 ---@param st table store
 ---@param sweeps table[] each with id
+---@param to_end boolean|nil also where a stop was asked for
 ---@return table list observations, each base, params, phase, med, series, machine ...
-function M.observed(st, sweeps)
-  local ids = {}
+function M.observed(st, sweeps, to_end)
+  local ids, ask = {}, to_end and st.db.query or st.db.look
   for i, sweep in ipairs(sweeps) do ids[i] = ('%d'):format(sweep.id) end
-  local rows, grades, warm = st.db:look(OBSERVED:format(table.concat(ids, ','))), {}, {}
+  local rows, grades, warm = ask(st.db, OBSERVED:format(table.concat(ids, ','))), {}, {}
   local function of(row) return row.series .. '\0' .. row.phase .. '\0' end
   for _, row in ipairs(rows) do
     grades[of(row) .. row.cache] = row.grade -- of all passes until then: the last one stays
@@ -137,9 +138,10 @@ M.NONE = 'no anchor was measured on both, so nothing says how far they are apart
 ---@param sweeps table[] each with id
 ---@param kinds table machines of ridge.sweep.unlike, each with key, kind; the first one is what
 ---  others are held against
+---@param to_end boolean|nil also where a stop was asked for
 ---@return string text
-function M.text(st, sweeps, kinds)
-  local list, words, first = M.observed(st, sweeps), {}, {}
+function M.text(st, sweeps, kinds, to_end)
+  local list, words, first = M.observed(st, sweeps, to_end), {}, {}
   for _, each in ipairs(kinds) do
     local against = first[each.kind]
     if against then

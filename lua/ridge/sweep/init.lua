@@ -28,6 +28,7 @@ local sha256 = require 'ridge.store.sha256'
 local shown = require 'ridge.sweep.shown'
 local space = require 'ridge.sweep.space'
 local store = require 'ridge.store'
+local unlike = require 'ridge.sweep.unlike'
 
 local M = { range = space.range, geom = space.geom, between = space.between, logs = space.logs,
   probe = space.probe, random = space.random, any = space.any, when = space.when }
@@ -79,6 +80,7 @@ local RESULTS = {
   db   = { 'string' },
   role = { 'string', choices = { 'point', 'anchor' }, default = 'point' },
   grade = { 'string', choices = { 'A', 'B', 'C', 'D' }, doc = 'at least this one' },
+  mixed = { 'boolean', default = false, doc = 'points of unlike machines as if they were of one' },
 }
 
 local TRIES = {}
@@ -312,13 +314,17 @@ end
 
 --- All points as plain tables: parameters, phases (`fwd`, `fwd_lo`, `fwd_hi`, `fwd_p95` ..., ns)
 -- and metrics by name, with state, grade, flags and reason; also those not measured yet.
----@param opt table|nil db; role 'point' (default) or 'anchor'; grade: measured at least so well
+-- Where points are of unlike machines rows have `machine` and `cpu`, too, and what makes one number
+-- or picture of rows refuses those of several.
+---@param opt table|nil db; role 'point' (default) or 'anchor'; grade: measured at least so well;
+---  mixed: points of unlike machines are taken as if they were of one
 ---@return table rows a list, with where, group, agg, sort, head, pivot (ridge.sweep.rows)
 -- >> sw:results{ grade = 'B' }:where 'batch >= 64':sort '-fwd.gflops':head(5)
 function Sweep:results(opt)
   opt = options.check(RESULTS, opt, 'sw:results')
   return read(self, opt.db, 'sw:results', function(st, sweep)
     local rows = rows_of.new(results.rows(st, sweep.id, opt.role))
+    if not opt.mixed then unlike.tag(st, sweep, rows, opt.role) end
     if not opt.grade then return rows end
     return rows:where(function(row) return row.grade ~= nil and row.grade <= opt.grade end)
   end)
@@ -328,35 +334,49 @@ end
 -- >> print(sw:drift('fwd').text)
 ---@param phase string
 ---@return table|nil drift see ridge.sweep.drift; nil without an anchor that was measured twice
+-- Raises EARG where points or anchors are of unlike machines: each drifts by itself.
 function Sweep:drift(phase)
-  return drift.of(self:results(), self:results { role = 'anchor' }, phase)
+  local points, anchors = self:results(), self:results { role = 'anchor' }
+  for _, rows in ipairs { points, anchors } do
+    unlike.check(rows, 'sw:drift', 'each drifts by itself, in a file of its own')
+  end
+  return drift.of(points, anchors, phase)
 end
 
 --- The points that none beats in all of these measures by more than the intervals.
 -- >> sw:pareto{ min = { 'fwd', 'peak_bytes' }, max = { 'accuracy' } }
----@param opt table min, max: columns
+---@param opt table min, max: columns; mixed: also points of unlike machines
 ---@return table rows
 function Sweep:pareto(opt)
-  opt = options.check({ min = { 'table|string' }, max = { 'table|string' } }, opt, 'sw:pareto')
-  return rows_of.new(analysis.pareto(self:results(), opt))
+  opt = options.check({ min = { 'table|string' }, max = { 'table|string' },
+    mixed = RESULTS.mixed }, opt, 'sw:pareto')
+  local rows = self:results { mixed = opt.mixed }
+  unlike.check(rows, 'sw:pareto', 'mixed = true takes them as if they were of one')
+  return rows_of.new(analysis.pareto(rows, opt))
 end
 
 --- How a time grows with a parameter: the exponent with two standard errors, and where it changes.
 -- >> sw:exponent('fwd', 'width', { by = 'batch' })[1].text
 ---@param y string a phase or metric
 ---@param x string a parameter
----@param opt table|nil by: a column, one answer for each of its values; where: which rows
+---@param opt table|nil by: a column, one answer for each of its values; where: which rows; mixed:
+---  also points of unlike machines
 ---@return table list each exponent, err, from, to, n, text; at a break: at, before, after, cause
 function Sweep:exponent(y, x, opt)
-  opt = options.check({ by = { 'string' }, where = { 'string|table' } }, opt, 'sw:exponent')
+  opt = options.check({ by = { 'string' }, where = { 'string|table' }, mixed = RESULTS.mixed }, opt,
+    'sw:exponent')
   local machine = read(self, nil, 'sw:exponent', function(st, sweep)
     return st.db:row([[/* machine of a sweep */ SELECT m.l1d, m.l2, m.l3 FROM main.trial t
       JOIN main.attempt a ON a.id = t.best_attempt JOIN main.env e ON e.id = a.env_id
       JOIN main.machine m ON m.id = e.machine_id WHERE t.sweep_id = ? LIMIT 1]], sweep.id) or {}
   end)
   machine.by = opt.by
-  local rows = self:results()
+  local rows = self:results { mixed = opt.mixed }
   rows = opt.where and rows:where(opt.where) or rows
+  if not unlike.named(opt.by) then
+    unlike.check(rows, 'sw:exponent', "by = 'machine' keeps them apart, "
+      .. "where = { machine = 'm...' } asks for one, mixed = true for all")
+  end
   local list = analysis.exponent(rows, (y:gsub('%.', '_')), x, machine)
   for _, found in ipairs(list) do found.text = analysis.words(found) end
   return list
@@ -375,7 +395,7 @@ function Sweep:best(name, n)
   n = options.count(n, 'sw:best', 'how many') or 1
   name = name:gsub('%.', '_')
   return read(self, nil, 'sw:best', function(st, sweep)
-    require('ridge.sweep.unlike').refuse(st, { sweep }, 'sw:best',
+    unlike.refuse(st, { sweep }, 'sw:best',
       "ridge.query(name, { where = 'machine = \"m...\"' }) asks for one")
     local direction = results.directions(st, sweep.id)
     if (direction[name] or 0) == 0 then

@@ -412,9 +412,6 @@ local function rows_of(st, sweeps, given, drawn)
   return rows, params, function(a, b) return place[a] == place[b] end
 end
 
--- Kinds whose points are not held against each other, or say themselves where they are of.
-local EACH_ALONE = { forest = true, history = true, samples = true, distribution = true }
-
 local function is_asked(sweeps, given)
   if given and given.mixed then return true end
   for _, text in pairs(given or {}) do
@@ -425,7 +422,7 @@ end
 
 -- The machines that a picture mixes, by their names; nil where they are alike.
 local function mixed_of(kind, st, sweeps, given)
-  if EACH_ALONE[kind] then return nil end
+  if unlike.EACH_ALONE[kind] then return nil end
   if is_asked(sweeps, given) then
     local found = unlike.kinds(st, sweeps)
     return #found > 0 and unlike.text(found) or nil

@@ -13,6 +13,7 @@ local color = require 'ridge.plot.color'
 local expression = require 'ridge.store.expression'
 local format = require 'ridge.store.format'
 local query = require 'ridge.store.query'
+local unlike = require 'ridge.sweep.unlike'
 local plain = require 'ridge.plain'
 local terminal = require 'ridge.plot.terminal'
 local showing = require 'ridge.show.value'
@@ -224,7 +225,7 @@ local function numbers_of(rows, name)
   return out
 end
 
---- One row a group.
+--- One row a group. A number of rows of unlike machines is refused; how many they are is none.
 -- >> rows:group 'width':agg{ t = 'median fwd', n = 'count fwd' }
 ---@param wanted table name to an aggregate and a column: 'median fwd', 'max fwd.gflops'
 ---@return table rows
@@ -257,6 +258,7 @@ function Groups:agg(wanted)
       end
       name = need(self.rows, name, 'agg')
       times[title] = how ~= 'count' and known[name] or nil
+      if how ~= 'count' then unlike.check(group.rows, 'agg', unlike.GROUP) end
       out[i][title] = query.aggregate(how, numbers_of(group.rows, name))
     end
   end
@@ -339,6 +341,9 @@ function Rows:pivot(opt)
   opt = options.check(PIVOT, opt, 'pivot')
   local down, across = need(self, opt.rows, 'pivot'), need(self, opt.cols, 'pivot')
   local cell = need(self, opt.cell, 'pivot')
+  if not (unlike.named(down) or unlike.named(across)) then
+    unlike.check(self, 'pivot', unlike.GROUP)
+  end
   local pivot = setmetatable({ rows = distinct(self, down), cols = distinct(self, across),
     down = down, across = across, cell = cell, cells = {} }, Pivot)
   for i, a in ipairs(pivot.rows) do

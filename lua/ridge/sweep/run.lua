@@ -25,6 +25,7 @@ local results = require 'ridge.store.results'
 local reuse = require 'ridge.store.reuse'
 local series = require 'ridge.sweep.series'
 local store = require 'ridge.store'
+local unlike = require 'ridge.sweep.unlike'
 
 local M = {}
 
@@ -347,6 +348,9 @@ end
 local function tell_drift(run)
   local anchors = results.rows_of_run(run.store, run.sweep.id, 'anchor')
   if #anchors < 2 then return end
+  -- machines that differ are no drift of one
+  local told = unlike.told(run.store, { run.sweep }, true)
+  if told then return run.progress:note(told) end
   local points = results.rows_of_run(run.store, run.sweep.id)
   for _, phase in ipairs(drift.phases(anchors)) do
     local found = drift.of(points, anchors, phase)

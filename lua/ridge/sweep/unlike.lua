@@ -28,10 +28,10 @@ local OF = ([[/* unlike machines of a sweep */ SELECT %s, o.trial
 
 local function is_mixed(st) return (st.db:value(ANY) or 0) >= 2 end
 
-local function places(st, sweeps, role)
-  local ids = {}
+local function places(st, sweeps, role, to_end)
+  local ids, ask = {}, to_end and st.db.query or st.db.look
   for i, sweep in ipairs(sweeps) do ids[i] = ('%d'):format(sweep.id) end
-  return st.db:look(OF:format(table.concat(ids, ','), role))
+  return ask(st.db, OF:format(table.concat(ids, ','), role))
 end
 
 --- Machines that points were measured on, those with most points first.
@@ -73,10 +73,11 @@ end
 --- devices of one.
 ---@param st table store
 ---@param sweeps table[] with id
+---@param to_end boolean|nil also where a stop was asked for
 ---@return table list of cpu, kind, name (of the device), threads, machine (one of them), machines,
 ---  points, key; those with most points first
-function M.kinds(st, sweeps)
-  return is_mixed(st) and sum_up(places(st, sweeps, 'point')) or {}
+function M.kinds(st, sweeps, to_end)
+  return is_mixed(st) and sum_up(places(st, sweeps, 'point', to_end)) or {}
 end
 
 local SHOWN = 3
@@ -107,12 +108,13 @@ end
 --- What is said of points of unlike machines, with the anchors; nil where they are alike.
 ---@param st table store
 ---@param sweeps table[] with id, name
+---@param to_end boolean|nil also where a stop was asked for
 ---@return string|nil text
-function M.told(st, sweeps)
-  local kinds = M.kinds(st, sweeps)
+function M.told(st, sweeps, to_end)
+  local kinds = M.kinds(st, sweeps, to_end)
   if #kinds == 0 then return nil end
   return ('points of %s are of unlike machines: %s; %s'):format(names_of(sweeps), M.text(kinds),
-    anchors.text(st, sweeps, kinds))
+    anchors.text(st, sweeps, kinds, to_end))
 end
 
 --- Raise where points of sweeps are of unlike machines.
@@ -181,6 +183,7 @@ end
 --- What is said of rows of unlike machines; nil where they are alike, or nobody knows.
 ---@param rows table
 ---@return string|nil text
+---@return string|nil machines by their names
 function M.of_rows(rows)
   local all, sweeps, names, texts = {}, {}, {}, {}
   for _, row in ipairs(rows) do
@@ -194,8 +197,12 @@ function M.of_rows(rows)
   local kinds = #all > 0 and sum_up(all) or {}
   if #kinds == 0 then return nil end
   return ('points of %s are of unlike machines: %s; %s'):format(names_of(names), M.text(kinds),
-    table.concat(texts, '; '))
+    table.concat(texts, '; ')), M.text(kinds)
 end
+
+M.GROUP = 'machine as a group or a side keeps them apart, '
+  .. ":where { machine = 'm...' } asks for one, "
+  .. 'sw:results { mixed = true } for all as if they were of one'
 
 M.ROWS = 'sw:results { mixed = true } gives rows as if they were of one, '
   .. ":where { machine = 'm...' } those of one"
@@ -222,6 +229,33 @@ function M.named(text)
     if M.COLUMNS[word] then return true end
   end
   return false
+end
+
+--- Raise where a question to sweeps makes one number of points of unlike machines.
+---@param st table store
+---@param sweeps table[] with id, name
+---@param opt table where, group, mixed
+function M.question(st, sweeps, opt)
+  if opt.mixed or M.named(opt.where) or M.named(opt.group) then return end
+  M.refuse(st, sweeps, 'query', "machine as a group (--group machine) keeps them apart, where "
+    .. "(--where 'machine = \"m...\"') asks for one, mixed (--mixed) for all")
+end
+
+--- Kinds of pictures whose points are not held against each other, or say themselves where they are
+--- of.
+M.EACH_ALONE = { forest = true, history = true, samples = true, distribution = true }
+
+--- Raise where a picture would draw rows of unlike machines together.
+---@param kind string
+---@param rows table
+---@param opt table of the kind
+function M.picture(kind, rows, opt)
+  if M.EACH_ALONE[kind] then return end
+  for _, text in pairs(opt or {}) do
+    if M.named(text) then return end
+  end
+  M.check(rows, 'plot.' .. kind, 'facet, by or a side of a ratio over machine keeps them apart; '
+    .. M.ROWS)
 end
 
 return M

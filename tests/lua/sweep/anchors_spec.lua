@@ -200,6 +200,66 @@ describe('a sweep of two unlike machines', function()
     assert.equal(24, #of_all:compare(of_fast, { mixed = true }))
   end)
 
+  it('gives rows that make no number and no picture together, unless asked', function()
+    local sw = ridge.open(all):sweep 'shared'
+    local rows = sw:results()
+    local machine = rows:where { cpu = 'Slow 2' }[1].machine
+    local function both(f, asked, of_one)
+      refused('points of shared are', f, rows)
+      f(sw:results { mixed = true })
+      f(ridge.open(fast):sweep 'shared':results())
+      f(ridge.open(nodes):sweep 'shared':results())
+      if of_one ~= false then f(rows:where { machine = machine }) end
+      if asked then asked(rows) end
+    end
+    both(function(list) return list:agg { t = 'median fwd' } end, function(list)
+      assert.same({ 'Fast 1', 'Slow 2' }, { list:group 'cpu':agg { t = 'median fwd' }:sort 'cpu'[1]
+        .cpu, list:group 'cpu':agg { t = 'median fwd' }:sort 'cpu'[2].cpu })
+      assert.equal(24, list:agg { n = 'count fwd' }[1].n)
+    end)
+    both(function(list) return list:pivot { rows = 'k', cols = 'impl', cell = 'fwd' } end,
+      function(list) list:pivot { rows = 'k', cols = 'machine', cell = 'fwd' } end)
+    local function map(list, more)
+      local opt = { x = 'k', y = 'fwd', by = 'impl' }
+      for name, value in pairs(more or {}) do opt[name] = value end
+      return ridge.plot.draw('slices', list, opt)
+    end
+    both(map, function(list) map(list, { facet = 'machine' }) end)
+    for name, f in pairs {
+      ['sw:pareto'] = function(opt) return sw:pareto { min = 'fwd', mixed = opt } end,
+      ['sw:exponent'] = function(opt) return sw:exponent('fwd', 'k', { mixed = opt }) end } do
+      refused(name .. ': points of shared', f)
+      f(true)
+    end
+    assert.equal(2, #sw:exponent('fwd', 'k', { by = 'cpu' }))
+    assert.equal(1, #sw:exponent('fwd', 'k', { where = { cpu = 'Fast 1' } }))
+    refused('sw:drift: points of shared', sw.drift, sw, 'fwd')
+    refused('sw:best: points of shared', sw.best, sw, 'fwd')
+    assert.is_truthy(ridge.open(fast):sweep 'shared':drift 'fwd')
+    -- what is of one machine has no further columns
+    assert.is_nil(ridge.open(fast):sweep 'shared':results()[1].machine)
+  end)
+
+  it('has no single number in a question, unless it is said how it is meant', function()
+    local function ask(columns, more)
+      local opt = { db = all }
+      for name, value in pairs(more or {}) do opt[name] = value end
+      return ridge.query('shared', columns, opt)
+    end
+    refused('query: points of shared', ask, 'median(fwd)')
+    refused('query: points of shared', ask, 'impl, max(fwd)', { group = 'impl' })
+    assert.equal(1, #ask('median(fwd)', { mixed = true }))
+    assert.equal(2, #ask('cpu, median(fwd)', { group = 'cpu' }))
+    assert.equal(1, #ask('median(fwd)', { where = "cpu = 'Slow 2'" }))
+    assert.equal(24, ask('n := count(fwd)')[1].n)
+    assert.equal(24, #ask 'k, fwd')
+    assert.equal(1, #ridge.query('shared', 'median(fwd)', { db = nodes }))
+    local status, out, err = program.run { 'query', 'shared', 'median(fwd)', '--db', all }
+    assert.equal(1, status, out)
+    assert.matches('^ridge query: points of shared are of unlike machines: .*%-%-mixed', err)
+    assert.equal(0, (program.run { 'query', 'shared', 'median(fwd)', '--mixed', '--db', all }))
+  end)
+
   it('is refused by the program, which says how to ask', function()
     local status, out, err = program.run { 'compare', 'shared', '--a', 'impl=x', '--b', 'impl=y',
       '--db', all }
