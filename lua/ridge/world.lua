@@ -219,6 +219,13 @@ function M.simulated()
   return group ~= nil and M.plays(ffi.string(C.rg_group_library(group)))
 end
 
+--- The flags of rows that this process times, as a trainer and a monitor keep them.
+---@return string|nil flags 'SIMULATED'
+function M.flags() return M.simulated() and 'SIMULATED' or nil end
+
+--- What is said of rows with that flag.
+M.SIMULATED = 'SIMULATED: a program plays the network: these times say nothing of one'
+
 --- Is this the name of such a library?
 ---@param library string
 ---@return boolean

@@ -91,7 +91,12 @@ local function add_to(sums, name, value, step)
   end
 end
 
+-- What a file's times say nothing of stands in it once, as a curve of that name.
 local function scalar(self, tag, value, step)
+  if self.writer and not self.played and worlds.simulated() then
+    self.played = true
+    write(self, self.writer.scalar, worlds.flags(), 1, step)
+  end
   if value then write(self, self.writer and self.writer.scalar, tag, value, step) end
 end
 
@@ -125,7 +130,7 @@ local function look(self)
   write_usage(self)
 end
 
-local OWN = { step = true, seconds = true }
+local OWN = { step = true, seconds = true, flags = true }
 
 local function checked(metrics, at, what)
   if type(metrics) ~= 'table' then
@@ -149,7 +154,7 @@ end
 
 -- A row of the history, in which numbers of a step are kept.
 local function keep(self, metrics, step)
-  local row = { step = step, seconds = now() - self.began }
+  local row = { step = step, seconds = now() - self.began, flags = worlds.flags() }
   for name, value in pairs(metrics) do
     row[name] = value
     add_to(self.sums, name, value, step)
@@ -324,7 +329,8 @@ end
 
 --- The values of a metric, or all rows: the oldest first.
 ---@param name string|nil a metric's
----@return table rows each step, seconds and the metrics; or step, seconds, value
+---@return table rows each step, seconds and the metrics; or step, seconds, value; flags 'SIMULATED'
+---  where a program played the network between ranks
 ---@return number dropped rows that are not kept any more
 function Monitor:history(name)
   local out = {}
@@ -333,7 +339,8 @@ function Monitor:history(name)
     if name == nil then
       out[#out + 1] = row
     elseif row[name] ~= nil and not OWN[name] then
-      out[#out + 1] = { step = row.step, seconds = row.seconds, value = row[name] }
+      out[#out + 1] = { step = row.step, seconds = row.seconds, value = row[name],
+        flags = row.flags }
     end
   end
   return out, self.first - 1
@@ -342,7 +349,8 @@ end
 --- Steps, times, memory, how busy devices were, and each metric's last value, mean and range.
 ---@return table total_steps, total_time, average_step_time, min_step_time, max_step_time (seconds),
 ---  memory_mb, peak_memory_mb, cpu_percent, process_percent (nil where usage_why says why), gpus,
----  gpu_usage { allocated_mb, reserved_mb } where the device is a GPU, metrics
+---  gpu_usage { allocated_mb, reserved_mb } where the device is a GPU, metrics, flags (as of the
+---  history)
 function Monitor:summary()
   look(self)
   local s, metrics = memory.stats(self.options.device), {}
@@ -359,7 +367,7 @@ function Monitor:summary()
     gpu_usage = is_gpu and { allocated_mb = s.live / 2 ^ 20, reserved_mb = s.reserved / 2 ^ 20 }
       or nil,
     cpu_percent = self.busy.cpu_percent, process_percent = self.busy.process_percent,
-    usage_why = self.busy.why, gpus = self.busy.gpus, metrics = metrics }
+    usage_why = self.busy.why, gpus = self.busy.gpus, metrics = metrics, flags = worlds.flags() }
 end
 
 -- Whoever trains may be watched; a tensor says of a field it lacks that there is none.
@@ -393,6 +401,7 @@ function Monitor:report()
     ('memory %.1f MB, at most %.1f MB'):format(s.memory_mb, s.peak_memory_mb),
     ('processors %s, by this process %s'):format(percent(s.cpu_percent, s.usage_why),
       percent(s.process_percent)) }
+  if s.flags then lines[#lines + 1] = worlds.SIMULATED end
   for name, gpu in pairs(s.gpus) do
     lines[#lines + 1] = ('%s %s'):format(name, percent(gpu.percent, gpu.why))
   end

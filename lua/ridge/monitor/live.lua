@@ -19,7 +19,7 @@ M.KEEP = 20000
 
 local CURVES = { 'training_loss', 'loss', 'epoch_loss', 'val_loss', 'accuracy' } -- first of all
 local HEAD = { progress = true, rows_per_s = true, step_time = true, epoch = true,
-  peak_memory_mb = true }
+  peak_memory_mb = true, SIMULATED = true }
 local MOST_CURVES, CURVE_LINES = 3, 8
 local CURVE_COLUMNS = 16 -- with its labels: on less there is no curve
 local SILENT_S = 10 -- since the last value: worth a word
@@ -101,6 +101,7 @@ end
 -- How far it is: one thing after the other.
 local function parts_of(self)
   local last, parts = self.last, { ('step %d'):format(self.step) }
+  if last.SIMULATED then parts[#parts + 1] = 'SIMULATED' end -- a program plays its network
   if last.epoch then parts[#parts + 1] = ('epoch %d'):format(last.epoch) end
   if last.progress then parts[#parts + 1] = ('%.0f %%'):format(100 * last.progress) end
   for _, name in ipairs(CURVES) do

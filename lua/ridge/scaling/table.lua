@@ -4,6 +4,7 @@
 local model = require 'ridge.scaling.model'
 local plain = require 'ridge.plain'
 local settings = require 'ridge.scaling.settings'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -141,7 +142,7 @@ function M.sentences(list, facts)
     end
   end
   if facts.simulated then
-    lines[#lines + 1] = 'SIMULATED: a program plays the network: these times say nothing of one.'
+    lines[#lines + 1] = worlds.SIMULATED .. '.'
   end
   lines[#lines + 1] = ('Messages are %s: %.3g us each, %.3g GB/s; %s of %d %s on a '
     .. 'machine of %d %s.'):format(facts.messages, facts.alpha_ns / 1e3, 1 / facts.beta_ns,

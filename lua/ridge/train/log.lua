@@ -3,6 +3,7 @@
 
 local memory = require 'ridge.memory'
 local proportion = require 'ridge.measure.proportion'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -58,7 +59,7 @@ function M.epoch(row, epochs, history)
   if row.trimmed_bytes then
     text = text .. (', trimmed %.1f MB'):format(row.trimmed_bytes / 2 ^ 20)
   end
-  return text
+  return row.flags and text .. '  ' .. row.flags or text
 end
 
 --- The line in the middle of an epoch (F125): the mean of the losses that are read so far, so that
@@ -67,15 +68,16 @@ end
 ---  weight, seconds
 ---@return string
 function M.batch(at)
-  return ('epoch %d/%d  batch %d%s  loss %s  %.1f s'):format(at.epoch, at.epochs, at.batch,
+  local flags = worlds.flags()
+  return ('epoch %d/%d  batch %d%s  loss %s  %.1f s%s'):format(at.epoch, at.epochs, at.batch,
     at.batches and '/' .. at.batches or '', at.weight > 0 and ('%.4f'):format(at.sum / at.weight)
-    or 'not known yet', at.seconds)
+    or 'not known yet', at.seconds, flags and '  ' .. flags or '')
 end
 
 --- Steps and their times, and memory.
 ---@param trainer table
 ---@return table total_steps, total_time, average_step_time, min_step_time, max_step_time (seconds),
----  memory_mb, peak_memory_mb (of the device that the model is on)
+---  memory_mb, peak_memory_mb (of the device that the model is on); flags of any of its rows
 function M.summary(trainer)
   local n, least, most = trainer.steps_before + #trainer.curve, math.huge, 0
   local last = #trainer.curve > 0 and trainer.began_s or 0
@@ -83,11 +85,13 @@ function M.summary(trainer)
     least, most = math.min(least, row.seconds - last), math.max(most, row.seconds - last)
     last = row.seconds
   end
+  local flags = worlds.flags()
+  for _, row in ipairs(trainer.history) do flags = flags or row.flags end -- as it was loaded
   local stats = memory.stats(trainer.batch:place())
   return { total_steps = n, total_time = trainer.trained_s,
     average_step_time = n > 0 and trainer.trained_s / n or 0,
     min_step_time = least < math.huge and least or 0, max_step_time = most,
-    memory_mb = stats.live / 2 ^ 20, peak_memory_mb = stats.peak / 2 ^ 20 }
+    memory_mb = stats.live / 2 ^ 20, peak_memory_mb = stats.peak / 2 ^ 20, flags = flags }
 end
 
 --- Summary and status as text.
@@ -98,6 +102,7 @@ function M.report(s, at)
   local lines = { ('%d steps in %d epochs, %.1f s: %.4f s a step [%.4f .. %.4f]'):format(
     s.total_steps, at.epoch, s.total_time, s.average_step_time, s.min_step_time, s.max_step_time),
     ('memory %.1f MB, at most %.1f MB'):format(s.memory_mb, s.peak_memory_mb) }
+  if s.flags then lines[#lines + 1] = worlds.SIMULATED end
   local names = {}
   for name in pairs(at.config) do names[#names + 1] = name end
   table.sort(names)

@@ -9,6 +9,7 @@ local plain = require 'ridge.plain'
 local summary = require 'ridge.show.summary'
 local unit = require 'ridge.show.unit'
 local value = require 'ridge.show.value'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -50,7 +51,7 @@ local EPOCH = { { 'epoch', 'epoch' }, { 'loss', 'loss', number }, { 'val_loss', 
   { 'lr', 'lr', function(x) return ('%.3g'):format(x) end },
   { 'rows_per_s', 'rows/s', function(x) return unit.number(x) end },
   { 'peak_bytes', 'peak', summary.bytes },
-  { 'seconds', 'time', function(x) return unit.format('ns', 1e9 * x) end } }
+  { 'seconds', 'time', function(x) return unit.format('ns', 1e9 * x) end }, { 'flags', 'flags' } }
 local STEP = { { 'step', 'step' }, { 'loss', 'loss', number },
   { 'gradient_norm', 'gradient', number }, { 'clipped_norm', 'clipped', number },
   { 'action', 'action' }, { 'score', 'score', number } }
@@ -63,7 +64,7 @@ local function table_of(rows, kinds)
     for i = first, #rows do there = there or rows[i][kind[1]] ~= nil end
     if there then
       kept[#kept + 1], heads[#heads + 1] = kind, kind[2]
-      right[#kept] = kind[1] ~= 'action'
+      right[#kept] = kind[1] ~= 'action' and kind[1] ~= 'flags'
     end
   end
   local cells = {}
@@ -77,6 +78,14 @@ local function table_of(rows, kinds)
     cells[#cells + 1] = line
   end
   return columns.text(heads, cells, { right = right }), first - 1
+end
+
+-- The curve of rows as a picture, which says where a program played the network.
+local function picture(rows)
+  local flags
+  for _, row in ipairs(rows) do flags = flags or row.flags end
+  return require('ridge.plot').draw('training', rows, { y = 'loss', device = flags
+    and 'simulated messages, whose times say nothing of any network' or nil }):png()
 end
 
 -- kinds: of its columns; what: a row of it
@@ -95,7 +104,7 @@ local function history(kinds, what)
       .. (before > 0 and colour.paint('dim', ('\n(%s before)'):format(plain.count(before, what)))
         or '')
   end, png = kinds == EPOCH and function(rows)
-    return require('ridge.plot').draw('training', M.curve(rows), { y = 'loss' }):png()
+    return picture(M.curve(rows))
   end or function(rows) return require('ridge.plot').draw('stability', rows, {}):png() end })
 end
 
@@ -108,7 +117,7 @@ function M.curve(rows)
   local out, at = {}, 0
   for i, row in ipairs(rows) do
     at = at + (row.seconds or 0)
-    out[i] = { seconds = at, loss = row.loss }
+    out[i] = { seconds = at, loss = row.loss, flags = row.flags }
   end
   return out
 end
@@ -157,6 +166,7 @@ local function box(t)
       unit.format('ns', 1e9 * s.total_time), unit.format('ns', 1e9 * s.average_step_time),
       status.best < math.huge and number(status.best) or 'not known')
   end
+  if s.flags then lines[#lines + 1] = worlds.SIMULATED end
   lines[#lines + 1] = course(#t.history > 1 and t.history or t.curve, 'loss')
   local last
   for _, row in ipairs(t.history) do last = row.accuracy and row or last end
@@ -174,9 +184,7 @@ end
 --- Let the trainers of a class show themselves.
 ---@param class table
 function M.trainers(class)
-  value.ways(class, { line = line, box = box, png = function(t)
-    return require('ridge.plot').draw('training', t.curve, { y = 'loss' }):png()
-  end })
+  value.ways(class, { line = line, box = box, png = function(t) return picture(t.curve) end })
   class.__tostring = guard.text(class.__tostring)
 end
 

@@ -27,6 +27,7 @@ local Running = require 'ridge.optim.running'
 local setup = require 'ridge.train.setup'
 local shown = require 'ridge.train.shown'
 local together = require 'ridge.train.together'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -163,7 +164,8 @@ local function finish(self, group, last, began)
   end
   group.row = { step = self.steps_before + #self.curve + 1,
     loss = read and loss_of(self, group, last.batch) or nil,
-    seconds = self.trained_s + seconds_now() - began - self.running.aside_s }
+    seconds = self.trained_s + seconds_now() - began - self.running.aside_s,
+    flags = worlds.flags() }
   self.curve[#self.curve + 1] = group.row
   if self.debug then self.debug:after(group.row) end
 end
@@ -489,7 +491,7 @@ end
 ---@return table history a row for each epoch: epoch, loss (the mean over rows whose loss is
 ---  finite), not_finite (batches whose loss is not), val_loss, accuracy, seconds,
 ---  rows_per_s, peak_bytes, lr; accuracy_lo, accuracy_hi (95 %), accuracy_n; with trim_every
----  trimmed_bytes
+---  trimmed_bytes; flags 'SIMULATED' where a program played the network between ranks
 ---@return string|nil stopped 'patience' or 'interrupt'
 function Trainer:fit(loader, opts)
   opts = options.check(FIT, opts, 'Trainer:fit')
@@ -511,7 +513,7 @@ function Trainer:fit(loader, opts)
     local seconds = (tonumber(C.rg_clock_ns()) - began) / 1e9 - self.running.aside_s
     local row = { epoch = self.epoch + 1, loss = loss, not_finite = self.running.not_finite,
       seconds = seconds, rows_per_s = rows / seconds, lr = self.optimizer:lr(),
-      peak_bytes = memory.stats(device).peak + self.batch:plan_bytes() }
+      peak_bytes = memory.stats(device).peak + self.batch:plan_bytes(), flags = worlds.flags() }
     if self.options.trim_every then row.trimmed_bytes = self.running.trimmed end
     local stopping = require('ridge').stopping()
     if self.together then stopping = self.together:ended(row, stopping, rows) end
@@ -546,9 +548,10 @@ function Trainer:record(metrics, at)
   if at ~= nil and (type(at) ~= 'number' or at ~= at or math.abs(at) == math.huge) then
     blame.raise('Trainer:record: the step is a number, got ' .. blame.show(at), 'EARG')
   end
-  local row = { step = at or self.steps_before + #self.curve, seconds = self.trained_s }
+  local row = { step = at or self.steps_before + #self.curve, seconds = self.trained_s,
+    flags = worlds.flags() }
   for name, value in pairs(metrics) do
-    if name == 'step' or name == 'seconds' then
+    if name == 'step' or name == 'seconds' or name == 'flags' then
       blame.raise(('Trainer:record: %s is what each row has; call the metric otherwise'):format(
         name), 'EARG')
     end
@@ -564,7 +567,7 @@ end
 
 --- Steps and their times, and memory.
 ---@return table total_steps, total_time, average_step_time, min_step_time, max_step_time (seconds),
----  memory_mb, peak_memory_mb (of the device that the model is on)
+---  memory_mb, peak_memory_mb (of the device that the model is on), flags (as of the history)
 function Trainer:summary() return log.summary(self) end
 
 --- What is switched on, and how far it is: what is really in force, not what was asked for.

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
---- What ranks do over the transport that waits: slow_child.lua WHAT [FILE].
+--- What ranks do over the transport that waits: slow_child.lua WHAT [FILE or folder].
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
@@ -73,6 +73,44 @@ function RUN.bench()
   local m = ridge.measure.point(function() return ridge.ones(8) end, { level = 'demo',
     processes = 1, passes = 1, warm_min_ns = 1e6, warm_max_ns = 1e7, budget_ns = 1e7 })
   say('bench', table.concat(m.flags, ' '))
+end
+
+-- A training on all ranks, or what another one has left: which of its rows are flagged.
+function RUN.train()
+  local folder, draws = hold, ridge.generator(3)
+  local data = { ridge.randn(24, 8, { generator = draws }),
+    ridge.randint(0, 3, 24, { generator = draws }) }
+  local monitor = world.rank == 0 and ridge.monitor { tensorboard = folder } or nil
+  local said = {}
+  local trainer = ridge.Trainer(nn.Linear(8, 3, { seed = 1 }), { lr = 0.01, world = world,
+    folder = folder, monitor = monitor, log_every = 2,
+    say = function(text) said[#said + 1] = text end })
+  local loader = ridge.data.Loader(data, { batch = 12 / world.size, world = world })
+  local went_on = trainer:resume(loader)
+  trainer:fit(loader, { epochs = went_on and 2 or 1 })
+  trainer:record { mine = 1 }
+  if world.rank > 0 then return end
+  local function flags(rows)
+    local out = {}
+    for i, row in ipairs(rows) do out[i] = row.flags or '-' end
+    return table.concat(out, ',')
+  end
+  say('history', flags(trainer.history))
+  say('curve', flags(trainer.curve))
+  say('metrics', flags(trainer.metrics))
+  say('summary', tostring(trainer:summary().flags))
+  say('monitor', flags((monitor:history())), tostring(monitor:summary().flags))
+  say('value', flags((monitor:history 'training_loss')))
+  for _, text in ipairs(said) do
+    if text:find '^epoch' then say('said', text) end
+  end
+  for _, text in ipairs { trainer:report(), tostring(trainer), tostring(trainer.history),
+    monitor:report() } do
+    say('shown', tostring(text:find('SIMULATED', 1, true) ~= nil))
+  end
+  say('refused', tostring(pcall(trainer.record, trainer, { flags = 1 })),
+    tostring(pcall(monitor.record, monitor, { flags = 1 })))
+  monitor:close()
 end
 
 RUN[what]()

@@ -50,6 +50,35 @@ describe('messages that wait', function()
     assert.equal(2, ranks.lines(text, '%] off 6 0 0 true$'), text)
   end)
 
+  several('flag the rows of a training over them, also where it goes on over others', function()
+    local runs = folder .. '/runs'
+    local function has(text, ...)
+      for _, line in ipairs { ... } do
+        assert.equal(1, ranks.lines(text, '^%[0%] ' .. line .. '$'), line .. ' is not in\n' .. text)
+      end
+    end
+    local text = slow(('launch -n 2 %s train %s'):format(CHILD, runs))
+    has(text, 'history SIMULATED', 'curve SIMULATED,SIMULATED', 'metrics SIMULATED',
+      'summary SIMULATED', 'monitor SIMULATED,SIMULATED,SIMULATED SIMULATED',
+      'value SIMULATED,SIMULATED', 'said epoch 1/1  loss .*rows/s, .*  SIMULATED',
+      'refused false false')
+    assert.equal(4, ranks.lines(text, '%] shown true$'), text)
+    assert.matches('SIMULATED', slow('watch --once ' .. runs))
+    -- over messages that nobody plays: what was before stays flagged, what follows is not
+    local function real(words)
+      return (ranks.output(('RIDGE_LOCKS=%s ./ridge %s'):format(folder, words)))
+    end
+    text = real(('launch -n 2 %s train %s'):format(CHILD, runs))
+    has(text, 'history SIMULATED,%-', 'curve %-,%-', 'summary SIMULATED', 'value %-,%-',
+      'monitor %-,%-,%- nil', 'said epoch 2/2  loss [^S]*')
+    text = real(('launch -n 2 %s train %s/real'):format(CHILD, folder))
+    has(text, 'history %-', 'summary nil')
+    assert.equal(4, ranks.lines(text, '%] shown false$'), text)
+    text = real('watch --once ' .. folder .. '/real')
+    assert.matches('step 2', text)
+    assert.is_nil(text:find('SIMULATED', 1, true))
+  end)
+
   several('flag what is timed over them', function()
     local text = slow('launch -n 2 ' .. CHILD .. ' bench')
     assert.equal(2, ranks.lines(text, '%] bench .*SIMULATED'), text)

@@ -81,8 +81,8 @@ describe('what training says', function()
     local function trainer(seconds, before, began, trained)
       local curve = {}
       for i, s in ipairs(seconds) do curve[i] = { seconds = s } end
-      return { curve = curve, steps_before = before, began_s = began, trained_s = trained,
-        batch = { place = function() return 'cpu' end } }
+      return { curve = curve, history = {}, steps_before = before, began_s = began,
+        trained_s = trained, batch = { place = function() return 'cpu' end } }
     end
     local status = { epoch = 3, config = { plans = 2, clip = false, a_word = 'f16' } }
     for _, each in ipairs { trainer({}, 0, 0, 0), trainer({}, 4, 1, 10), trainer({ 2 }, 0, 0, 2.5),
