@@ -16,6 +16,7 @@ require 'ridge.onnx.emit_elementwise'
 require 'ridge.onnx.emit_shape'
 require 'ridge.onnx.emit_layers'
 require 'ridge.onnx.emit_quantized'
+require 'ridge.onnx.emit_sparse'
 
 local M = {}
 

@@ -124,8 +124,8 @@ end
 ---@return Tensor
 function SparseLinear:effective_weight()
   local t = self._tensors
-  local eye = make.eye(self.n_in, { device = t.values.device })
-  return sparse.sparse_linear(eye, weight_of(self)):t():narrow(1, 1, self.n_out):contiguous()
+  return sparse.dense({ index = t.index, offset = t.offset, column = t.column, values = t.values,
+    rows = self.n_out, columns = self.n_in }):narrow(1, 1, self.n_out):contiguous()
 end
 
 function SparseLinear:__tostring()

@@ -177,4 +177,58 @@ function M.sparse_linear(x, w, opts)
     dtype = dtype.code(opts.dtype, 'sparse_linear') })
 end
 
+-- -- Back ---------------------------------------------------------------------------------------
+
+-- The places of n of m, [outputs x entries], of sixteens of outputs.
+local function places_of(index, entries, each)
+  local both = index:to 'f32'
+  local high = (both / 16):floor()
+  local tiles, pairs_of = index.shape[1], index.shape[2]
+  local low = (both - high * 16):reshape(tiles, pairs_of, 1, WINDOW)
+  local all = ops.concat({ low, high:reshape(tiles, pairs_of, 1, WINDOW) }, 3)
+    :reshape(tiles, 2 * pairs_of, WINDOW):narrow(2, 1, entries):transpose(2, 3)
+  local first = (make.arange(0, entries - 1, { device = index.device }) / each):floor() * WINDOW
+  return (all + first):reshape(tiles * WINDOW, entries):to 'i64'
+end
+
+local function dense_n_of_m(w)
+  local values = w.values:to 'f32'
+  local tiles, entries = values.shape[1], values.shape[2]
+  local windows = math.ceil(w.columns / WINDOW)
+  local out = make.zeros(tiles * WINDOW, windows * WINDOW, { device = values.device })
+  if out.count > 0 then
+    out = out:scatter(2, places_of(w.index, entries, entries / windows),
+      values:transpose(2, 3):reshape(tiles * WINDOW, entries), { reduce = 'add' })
+  end
+  return out:narrow(1, 1, w.rows):narrow(2, 1, w.columns):contiguous()
+end
+
+local function dense_rows(w)
+  local n, rows = w.column.shape[1], w.offset.shape[1] - 1
+  local block = w.values.ndim == 2 and w.values.shape[2] or 1
+  local on = { device = w.values.device }
+  local out = make.zeros(rows * w.columns, block, on)
+  if n > 0 then -- an entry's row is how many rows begin at it or before, the first not counted
+    local begins = make.zeros(n + 1, on)
+    if rows > 1 then
+      begins = begins:scatter(1, w.offset:narrow(1, 2, rows - 1):to 'i64',
+        make.ones(rows - 1, on), { reduce = 'add' })
+    end
+    local at = begins:narrow(1, 1, n):to('i64'):cumsum() * w.columns + w.column:to 'i64'
+    out = out:scatter(1, at:reshape(n, 1):expand(n, block):contiguous(),
+      w.values:reshape(n, block), { reduce = 'add' })
+  end
+  return out:reshape(rows, w.columns, block):transpose(2, 3)
+    :reshape(rows * block, w.columns):contiguous()
+end
+
+--- The matrix that a weight is kept of, which is checked as a product checks it.
+---@param w table as ridge.sparse_linear takes it, with columns in each form
+---@return Tensor f32 [n_out x n_in]; in blocks and in n of m with their zeros
+function M.dense(w)
+  M.sparse_linear(make.zeros(1, w.columns, { device = w.values.device }), w)
+  if w.index ~= nil then return dense_n_of_m(w) end
+  return dense_rows(w)
+end
+
 return M
