@@ -253,13 +253,21 @@ local function want_gradients(self)
   end
 end
 
+-- Raise where a module, here or below, stays in evaluation mode: before any is another.
+local function check_training(self)
+  if self._refuse_training then self:_refuse_training() end
+  for _, c in ipairs(self.children) do check_training(c.module) end
+end
+
 --- Training mode, which modules begin in, on or off, here and below. On, what is trained wants
 --- gradients; off, it keeps wanting them: ridge.inference is what saves memory while evaluating.
 ---@param on boolean|nil true when left out
 ---@return table self
 function Module:train(on)
-  self.training = options.flag(on, 'train', 'on') ~= false
-  if self.training then want_gradients(self) end
+  on = options.flag(on, 'train', 'on') ~= false
+  if on then check_training(self) end
+  self.training = on
+  if on then want_gradients(self) end
   for _, c in ipairs(self.children) do c.module:train(on) end
   return self
 end

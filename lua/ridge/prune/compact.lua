@@ -33,14 +33,19 @@ Compacted.__index = Compacted
 
 local FORMATS = { 'rows', 'blocks', 'n:m' }
 
--- Why a layer stays dense without any measurement.
+local function no_kernel(device) return device .. ' has no kernel for sparse weights' end
+
+-- Why a layer stays as it is without any measurement.
 local function why_dense(row, zeros)
+  if getmetatable(row.module) == SparseLinear then
+    return ('it is kept in %s already'):format(row.module.pattern or row.module.format)
+  end
   if row.why then return row.why end
   if zeros == 0 then return 'it has no zeros' end
   if getmetatable(row.module) ~= nets.Linear then
     return ('%s has no sparse kernel'):format(row.class)
   end
-  if row.weight.device ~= 'cpu' then return 'GPUs have no sparse kernel yet' end
+  if row.weight.device ~= 'cpu' then return no_kernel(row.weight.device) end
   if row.weight.dtype == 'f64' then return 'sparse products have sums in f32' end
 end
 
@@ -72,11 +77,16 @@ local function decide(row, opts, asked, about)
   local zeros = w and w:eq(0):to('i64'):sum():item() or 0
   row.zeros, row.share = zeros, w and zeros / math.max(w.count, 1) or 0
   row.kind, row.why = 'dense', why_dense(row, zeros)
-  if row.why then return nil end
-  if opts.format == 'dense' then
-    row.why = "format = 'dense'"
-    return nil
+  if getmetatable(row.module) == SparseLinear then
+    row.kind, row.pattern = row.module.format, row.module.pattern
+    row.share = row.module:effective_weight():eq(0):to('f32'):mean():item()
+  elseif row.why and row.weight and row.why == no_kernel(row.weight.device) then
+    row.kind = 'infeasible'
   end
+  if opts.format == 'dense' and (not row.why or row.kind == 'infeasible') then
+    row.kind, row.why = 'dense', "format = 'dense'"
+  end
+  if row.why then return nil end
   local pattern = sparse.pattern_of(w)
   if opts.format == 'n:m' and not pattern then
     row.why = 'more than half of some 2, 4, 8 or 16 inputs that follow each other are not 0'
@@ -107,8 +117,8 @@ end
 --- of each m inputs (2:4, 4:8, 1:4 and what else has m of 2, 4, 8 or 16 and n at most half of it;
 --- whichever fits the zeros), where paired blocks show that to be faster with `rows` rows. The
 --- others stay dense, and the report says why: at most sparsities a dense product is faster. A
---- layer pruned n:m with another m, for which there is no kernel, is `infeasible` then. The net
---- stays as it was.
+--- layer pruned n:m with another m, for which there is no kernel, is `infeasible` then, and so is
+--- what is pruned on a GPU, which has none. The net stays as it was.
 ---@param net table module
 ---@param opts table|nil {format = 'auto', rows = 1, skip = {'head'}}: 'dense', 'rows', 'blocks' or
 ---  'n:m' for all layers that have zeros
@@ -134,7 +144,8 @@ function M.compact(net, opts)
       mb = { before = before, after = kept and held.bytes(kept).mb or before } }
   end
   local report = setmetatable({ layers = list, rows = opts.rows }, Compacted)
-  return notes.attach(nets.exchange(made, map), 'compact', list), report
+  return notes.attach(nets.exchange(made, map), 'compact', list, about.pattern
+    and { name = about.pattern }), report
 end
 
 function Compacted:__tostring()

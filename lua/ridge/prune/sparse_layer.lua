@@ -41,15 +41,15 @@ function SparseLinear:init(dense, format, pattern)
   grad.no_grad(function()
     if format == 'n:m' then
       local w, b = sparse.sparse(dense.weight:detach(), { pattern = pattern }), dense.bias
+      self:buffer('values', w.values) -- first: the type of a net is that of its first numbers
       self:buffer('index', w.index)
-      self:buffer('values', w.values)
       if b then self:buffer('bias', b:detach():to('f32'):clone()) else self:without 'bias' end
       return
     end
     local more = -dense.n_out % BLOCK[format]
     local w = sparse.sparse(padded(dense.weight:detach():to 'f32', more),
       { block = BLOCK[format] })
-    for _, name in ipairs { 'offset', 'column', 'values' } do self:buffer(name, w[name]) end
+    for _, name in ipairs { 'values', 'offset', 'column' } do self:buffer(name, w[name]) end
     local bias = dense.bias
     if bias then
       self:buffer('bias', padded(bias:detach():to 'f32', more):clone())
@@ -91,15 +91,10 @@ function SparseLinear:forward(x)
   return y:size(-1) == self.n_out and y or y:narrow(y.ndim, 1, self.n_out)
 end
 
---- It stays in evaluation mode.
----@param on boolean|nil
----@return table self
-function SparseLinear:train(on)
-  if on ~= false then
-    blame.raise('prune.SparseLinear: a sparse layer is not trained: train the net that '
-      .. 'prune.compact was given', 'EARG')
-  end
-  return self
+--- Sparse layers stay in evaluation mode.
+function SparseLinear:_refuse_training() -- luacheck: no self
+  blame.raise('prune.SparseLinear: a sparse layer is not trained: train the net that '
+    .. 'prune.compact was given', 'EARG')
 end
 
 --- Move to a device. What is kept stays f32: a layer answers in the type that it is asked in.
@@ -129,9 +124,9 @@ function SparseLinear:effective_weight()
 end
 
 function SparseLinear:__tostring()
-  return ('prune.SparseLinear(%d -> %d%s, %d of %d weights in %s)'):format(self.n_in, self.n_out,
-    self.activation ~= 'none' and ', ' .. self.activation or '', self._tensors.values.count,
-    self.n_in * self.n_out, self.pattern or self.format)
+  return ('prune.SparseLinear(%d -> %d%s, %d numbers for %d weights in %s)'):format(self.n_in,
+    self.n_out, self.activation ~= 'none' and ', ' .. self.activation or '',
+    self._tensors.values.count, self.n_in * self.n_out, self.pattern or self.format)
 end
 
 M.SparseLinear = SparseLinear

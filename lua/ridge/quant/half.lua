@@ -44,6 +44,20 @@ local function refuse_infinite(net, made, dtype)
   end
 end
 
+--- The type that a layer of prune.compact stays in, and why; nothing of other layers.
+---@param module table
+---@param dtype string that the net is to be in
+---@return string|nil dtype
+---@return string|nil why it is not the type that was asked for
+function M.kept_in(module, dtype)
+  if getmetatable(module).__name ~= 'prune.SparseLinear' then return nil end
+  local kept = module.values.dtype
+  if kept == dtype then return kept end
+  return kept, module.pattern and ("its weights in %s stay %s; what prune.compact makes of "
+    .. "net:to 'bf16' has them in bf16"):format(module.pattern, kept)
+    or 'its sparse weights stay f32, which their products are in'
+end
+
 --- A copy of a net with its numbers in bf16 or f16; inputs of other float types become that.
 --- The net stays as it was; the copy is in evaluation mode.
 ---@param net table module in evaluation mode
@@ -56,7 +70,8 @@ function M.half(net, dtype)
   local made, rows = nets.copy(net):to(dtype), {}
   refuse_infinite(net, made, dtype)
   for _, layer in ipairs(nets.layers(net)) do
-    rows[#rows + 1] = { name = layer.name, class = layer.class, kind = dtype }
+    local kept, why = M.kept_in(layer.module, dtype)
+    rows[#rows + 1] = { name = layer.name, class = layer.class, kind = kept or dtype, why = why }
   end
   local q = report.attach(M.take_floats(made, dtype), 'half', rows)
   q._quant.dtype = dtype

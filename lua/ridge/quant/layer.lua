@@ -22,15 +22,10 @@ function Layer:init()
 end
 
 --- Quantized layers stay in evaluation mode.
----@param on boolean|nil
----@return table self
-function Layer:train(on)
-  if on ~= false then
-    blame.raise(('%s: a quantized layer is not trained: quant.prepare(net) trains with rounding, '
-      .. 'and quant.convert makes the quantized net of that'):format(getmetatable(self).__name),
-      'EARG')
-  end
-  return self
+function Layer:_refuse_training()
+  blame.raise(('%s: a quantized layer is not trained: quant.prepare(net) trains with rounding, '
+    .. 'and quant.convert makes the quantized net of that'):format(getmetatable(self).__name),
+    'EARG')
 end
 
 --- Move to a device. Bytes and scales keep their types; with a float type nothing changes, because

@@ -82,6 +82,14 @@ local function has_matrix(module)
   return false
 end
 
+-- Why a layer that prune.compact made stays as it is, or nil: no sparse product is of bytes.
+local function why_sparse(module)
+  if class_of(module) ~= 'prune.SparseLinear' then return nil end
+  return ('its weights are kept in %s, for which there are products in f32%s and none in fewer '
+    .. 'bits: begin with the net that prune.compact was given, whose zeros become numbers of few '
+    .. 'bits'):format(module.pattern or module.format, module.pattern and ' and bf16' or '')
+end
+
 --- The layers with weights, in order: {name, module, class, why}; why says that a layer cannot be
 --- another one.
 ---@param net table
@@ -89,9 +97,10 @@ end
 function M.layers(net)
   local list, reasons = {}, read_by_parent(net)
   M.each(net, function(module, name)
-    if has_matrix(module) then
+    local why = why_sparse(module)
+    if why or has_matrix(module) then
       list[#list + 1] = { name = name == '' and class_of(module) or name, module = module,
-        class = class_of(module), why = reasons[module] }
+        class = class_of(module), why = why or reasons[module] }
     end
   end)
   return list

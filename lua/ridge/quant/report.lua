@@ -25,6 +25,16 @@ function M.keep_evaluating(net)
   return net
 end
 
+-- What becomes of pruned weights in fewer bits, or nil.
+local function zeros_note(net, rows)
+  local pruned, taken = rawget(net, '_prune'), false
+  for _, row in ipairs(rows) do taken = taken or row.kind == 'i8' or row.kind:find '^w%d' ~= nil end
+  local pattern = type(pruned) == 'table' and pruned.pattern
+  if not pattern or not taken or pattern == 'row' or pattern == 'filter' then return nil end
+  return ('zeros of pattern %s stay 0, and are stored and multiplied like other numbers: there are '
+    .. 'no sparse products in fewer bits'):format(pattern)
+end
+
 --- Note on a net what was made of its layers.
 ---@param net table
 ---@param method string 'dynamic', ...
@@ -32,7 +42,9 @@ end
 ---@param notes table|nil lines of text
 ---@return table net
 function M.attach(net, method, rows, notes)
-  rawset(net, '_quant', { method = method, rows = rows, notes = notes or {} })
+  notes = notes or {}
+  notes[#notes + 1] = zeros_note(net, rows)
+  rawset(net, '_quant', { method = method, rows = rows, notes = notes })
   return M.keep_evaluating(net)
 end
 

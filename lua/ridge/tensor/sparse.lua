@@ -110,6 +110,10 @@ function M.sparse(w, opts)
   need(w, 'sparse')
   opts = options.check(PACK, opts, 'sparse')
   local block = opts.block
+  if w.device ~= 'cpu' then
+    blame.raise(('sparse: w is on %s, which has no kernel for sparse weights: give w:to \'cpu\'')
+      :format(w.device), 'ENOSUP', 'sparse')
+  end
   if opts.pattern and w.ndim == 2 and block == 1 then return n_of_m(w, opts.pattern) end
   if opts.pattern and block ~= 1 then
     blame.raise('sparse: a weight is kept by option block or by option pattern, not both', 'EARG',
@@ -222,13 +226,17 @@ local function dense_rows(w)
     :reshape(rows * block, w.columns):contiguous()
 end
 
---- The matrix that a weight is kept of, which is checked as a product checks it.
+--- The matrix that a weight is kept of, which is checked as a product checks it; of a weight on a
+--- GPU on the CPU, and moved there.
 ---@param w table as ridge.sparse_linear takes it, with columns in each form
 ---@return Tensor f32 [n_out x n_in]; in blocks and in n of m with their zeros
 function M.dense(w)
-  M.sparse_linear(make.zeros(1, w.columns, { device = w.values.device }), w)
-  if w.index ~= nil then return dense_n_of_m(w) end
-  return dense_rows(w)
+  local device, here = w.values.device, { rows = w.rows, columns = w.columns }
+  for _, name in ipairs { 'index', 'offset', 'column', 'values' } do
+    here[name] = w[name] and w[name]:to 'cpu'
+  end
+  M.sparse_linear(make.zeros(1, w.columns, { device = 'cpu' }), here)
+  return (here.index and dense_n_of_m(here) or dense_rows(here)):to(device)
 end
 
 return M

@@ -150,6 +150,96 @@ describe('prune.compact', function()
     assert.truthy(failure(c, wanted):find('no gradient goes through', 1, true))
     assert.truthy(failure(c, ridge.randn(2, 47)):find('48 elements', 1, true))
   end)
+
+  it('leaves what it is in out of training as a whole', function()
+    local c = ridge.prune.compact(masked(), { format = 'rows', skip = { '2' } })
+    local more = nn.Sequential(nn.Linear(48, 48), c):eval()
+    assert.truthy(failure(more.train, more):find('a sparse layer is not trained', 1, true))
+    assert.same({ false, false, false, false }, { more.training, more[1].training, c.training,
+      c[2].training })
+    assert.equal(more, more:train(false))
+  end)
+
+  it('keeps a layer that it has made, and says how that is kept', function()
+    local c = ridge.prune.compact(masked { pattern = '2:4' }, { format = 'n:m', skip = { '2' } })
+    local again, report = ridge.prune.compact(c, { format = 'rows' })
+    assert.same({ 'n:m', '2:4', 0.5, 'it is kept in 2:4 already' }, { report.layers[1].kind,
+      report.layers[1].pattern, report.layers[1].share, report.layers[1].why })
+    assert.same({ 'n:m', 'rows' }, { again[1].format, again[2].format })
+    assert.equal(0, apart(again[1](x), c[1](x)))
+  end)
+end)
+
+describe('prune.analyze of sparse layers', function()
+  -- of 64 x 48 and 10 x 64, the second of which lies in 16 outputs
+  it('counts their zeros, and their bytes: numbers, places, offsets', function()
+    for pattern, n in pairs { ['2:4'] = 8, ['1:4'] = 4, ['1:16'] = 1 } do
+      for dtype, each in pairs { f32 = 4, bf16 = 2 } do
+        local m = masked { pattern = pattern }:to(dtype)
+        local before = ridge.prune.analyze(m)
+        local c = ridge.prune.compact(m, { format = 'n:m' })
+        local after = ridge.prune.analyze(c)
+        assert.same({ before.zeros, before.weights, 0 }, { after.zeros, after.weights,
+          after.masked })
+        for i, sizes in ipairs { { 64, 3 }, { 16, 4 } } do
+          local bytes = sizes[1] * (sizes[2] * n * each + math.ceil(sizes[2] * n / 2))
+          assert.same({ bytes, bytes, pattern }, { after.layers[i].bytes.kept,
+            after.layers[i].bytes.n_of_m, after.layers[i].kept })
+          assert.equal(bytes, before.layers[i].bytes.n_of_m)
+          assert.equal(before.layers[i].bytes.dense, before.layers[i].bytes.kept)
+          local t = c:state()
+          assert.equal(bytes, t[i .. '.values'].bytes + t[i .. '.index'].bytes)
+        end
+        assert.truthy(tostring(before):find('(' .. pattern .. ')', 1, true))
+      end
+    end
+  end)
+
+  it('counts numbers of rows and blocks in f32, whatever the type of the net', function()
+    for format, name in pairs { rows = 'sparse', blocks = 'block' } do
+      for _, dtype in ipairs { 'f32', 'bf16' } do
+        local m = masked():to(dtype)
+        local c = ridge.prune.compact(m, { format = format })
+        local before, after = ridge.prune.analyze(m), ridge.prune.analyze(c)
+        local t = c:state()
+        -- of 64 outputs, so that no zeros are put behind them
+        local bytes = t['1.values'].bytes + t['1.column'].bytes + t['1.offset'].bytes
+        assert.same({ bytes, bytes, bytes }, { before.layers[1].bytes[name],
+          after.layers[1].bytes.kept, after.layers[1].bytes[name] })
+      end
+    end
+  end)
+end)
+
+describe('sparse layers on a device without kernels for them', function()
+  local simulated = dofile 'tests/lua/simulated.lua'
+  if not simulated.open() then
+    return it('wants a simulated device', function() pending 'no nvcc: it was not built' end)
+  end
+
+  it('are infeasible, moved, looked at and refused with a sentence', function()
+    local m = masked { pattern = '2:4' }
+    for _, format in ipairs { 'auto', 'n:m', 'rows', 'blocks' } do
+      local c, report = ridge.prune.compact(m:clone():to 'sim:0', { format = format })
+      assert.same({ 'infeasible', 'sim:0 has no kernel for sparse weights' },
+        { report.layers[1].kind, report.layers[1].why })
+      assert.equal('nn.Linear', getmetatable(c[1]).__name)
+    end
+    local _, report = ridge.prune.compact(m:clone():to 'sim:0', { format = 'dense' })
+    assert.equal('dense', report.layers[1].kind)
+    for format, name in pairs { ['n:m'] = 'n_of_m_linear', rows = 'sparse_linear' } do
+      local c = ridge.prune.compact(m, { format = format })
+      local zeros = ridge.prune.analyze(c).zeros
+      c:to 'sim:0'
+      assert.truthy(failure(c, ridge.randn(2, 48):to 'sim:0'):find(name
+        .. ': sim:0 has no kernel for it', 1, true))
+      assert.equal('sim:0', c[1]:effective_weight().device)
+      assert.equal(0, apart(c[1]:effective_weight():to 'cpu', m[1].weight))
+      assert.equal(zeros, ridge.prune.analyze(c).zeros)
+    end
+    assert.truthy(failure(ridge.sparse, m[1].weight:to 'sim:0', { pattern = '2:4' }):find(
+      "w is on sim:0, which has no kernel for sparse weights: give w:to 'cpu'", 1, true))
+  end)
 end)
 
 describe('files of pruned nets', function()

@@ -259,10 +259,15 @@ describe('prune.analyze', function()
     assert.equal(1, row.zero_blocks)
     assert.equal(16, row.blocks)
     assert.is_false(row.masked)
-    assert.same({ dense = 1024, sparse = 232 * 8 + 33 * 4, block = 15 * 68 + 3 * 4 }, row.bytes)
+    -- half of sixteen inputs are behind the last: 8:16, with 8 numbers and 4 bytes of places
+    assert.same({ kept = 1024, dense = 1024, sparse = 232 * 8 + 33 * 4, block = 15 * 68 + 3 * 4,
+      n_of_m = 32 * (8 * 4 + 4) },
+      row.bytes)
     assert.equal('24 of 256 weights are 0: 9.38 %\n'
-      .. 'layer class weights zeros % rows % blocks % masked MB MB in rows MB in blocks\n'
-      .. '1 nn.Linear 256 9.4 3.1 6.3 no 0.0010 0.0019 0.0010', (tostring(a):gsub(' +', ' ')))
+      .. 'layer class weights zeros % rows % blocks % masked MB MB in rows MB in blocks '
+      .. 'MB in n:m\n'
+      .. '1 nn.Linear 256 9.4 3.1 6.3 no 0.0010 0.0019 0.0010 '
+      .. '0.0011 (8:16)', (tostring(a):gsub(' +', ' ')))
   end)
 end)
 

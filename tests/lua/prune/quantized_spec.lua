@@ -174,3 +174,50 @@ describe('a pruned net', function()
       failure(quant.prepare, own, { pad = true }))
   end)
 end)
+
+describe('sparse layers and fewer bits', function()
+  local m = prune.magnitude(net_of(), { sparsity = 0.5, pattern = '2:4' })
+  local how = { dynamic = { rows = false }, weights = { bits = 8, pad = true },
+    static = { calibrate = calibrate, rows = false } }
+  local NOTE = 'zeros of pattern 2:4 stay 0, and are stored and multiplied like other numbers'
+
+  it('do not go together: the layer stays, with the reason, and its results', function()
+    for format, words in pairs { ['n:m'] = 'kept in 2:4, for which there are products in f32 and '
+      .. 'bf16 and none in fewer bits', rows = 'kept in rows, for which there are products in f32 '
+      .. 'and none in fewer bits' } do
+      local c = prune.compact(m, { format = format, skip = { '3' } })
+      for method, opts in pairs(how) do
+        local q = quant[method](c, opts)
+        local rows = quant.report(q).layers
+        assert.same({ '1', 'prune.SparseLinear', 'f32' }, { rows[1].name, rows[1].class,
+          rows[1].kind })
+        assert.truthy(rows[1].why:find(words, 1, true))
+        assert.equal(method == 'weights' and 'w8' or 'i8', rows[2].kind)
+        assert.equal(0, (q[1](x) - c[1](x)):abs():max():item())
+      end
+    end
+  end)
+
+  it('are numbers of few bits where masks were fixed, which the report says', function()
+    for _, base in ipairs { m, (prune.compact(m, { format = 'dense' })) } do
+      for method, opts in pairs(how) do
+        local q = quant[method](base, opts)
+        assert.truthy(tostring(quant.report(q)):find(NOTE, 1, true))
+        assert.is_nil(tostring(quant.report(quant.half(base))):find(NOTE, 1, true))
+      end
+    end
+    local rows = prune.magnitude(net_of(), { sparsity = 0.5, pattern = 'row', skip = { '3' } })
+    assert.is_nil(tostring(quant.report(quant.dynamic(rows, { rows = false }))):find('zeros of', 1,
+      true))
+  end)
+
+  it('are in bf16 where prune.compact was given such a net', function()
+    local c = prune.compact(m, { format = 'n:m', skip = { '3' } })
+    local rows = quant.report(quant.half(c, 'bf16')).layers
+    assert.same({ 'f32', 'bf16' }, { rows[1].kind, rows[2].kind })
+    assert.truthy(rows[1].why:find("net:to 'bf16' has them in bf16", 1, true))
+    c = prune.compact(m:clone():to 'bf16', { format = 'n:m' })
+    rows = quant.report(quant.half(c, 'bf16')).layers
+    assert.same({ 'bf16', nil }, { rows[1].kind, rows[1].why })
+  end)
+end)
