@@ -255,6 +255,7 @@ end
 
 -- Raise where a module, here or below, stays in evaluation mode: before any is another.
 local function check_training(self)
+  if rawget(self, '_quant') then self:train() end -- what quant made refuses as a whole
   if self._refuse_training then self:_refuse_training() end
   for _, c in ipairs(self.children) do check_training(c.module) end
 end

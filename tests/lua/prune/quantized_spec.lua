@@ -211,6 +211,15 @@ describe('sparse layers and fewer bits', function()
       true))
   end)
 
+  it('leave what they are in out of training as a whole', function()
+    for _, q in ipairs { quant.dynamic(net_of(), { rows = false }), quant.half(net_of()) } do
+      local more = nn.Sequential(nn.Linear(40, 40), q):eval()
+      assert.truthy(failure(more.train, more):find('a quantized net is not trained', 1, true))
+      assert.same({ false, false }, { more.training, more[1].training })
+      assert.is_false(more:train(false).training)
+    end
+  end)
+
   it('are in bf16 where prune.compact was given such a net', function()
     local c = prune.compact(m, { format = 'n:m', skip = { '3' } })
     local rows = quant.report(quant.half(c, 'bf16')).layers
