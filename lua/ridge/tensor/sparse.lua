@@ -212,7 +212,8 @@ local function dense_rows(w)
   local block = w.values.ndim == 2 and w.values.shape[2] or 1
   local on = { device = w.values.device }
   local out = make.zeros(rows * w.columns, block, on)
-  if n > 0 then -- an entry's row is how many rows begin at it or before, the first not counted
+  if n > 0 and out.count > 0 then
+    -- an entry's row is how many rows begin at it or before, the first not counted
     local begins = make.zeros(n + 1, on)
     if rows > 1 then
       begins = begins:scatter(1, w.offset:narrow(1, 2, rows - 1):to 'i64',

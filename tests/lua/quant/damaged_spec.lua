@@ -2,6 +2,7 @@
 -- Files of quantized and pruned nets that are damaged, or made to do harm: a net that works or one
 -- sentence, never a crash nor an error of Lua's own.  RIDGE_SOAK=N tries N times as many damages.
 local ridge = require 'ridge'
+local sparse = require 'ridge.tensor.sparse'
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local ffi = require 'ffi'
@@ -308,6 +309,20 @@ describe('a damaged file of a quantized or pruned net', function()
         function() return ridge.packed_linear(x, codes, scale, { bits = bits }) end } do
         local ok, err = pcall(call)
         assert.is_true(ok or blame.is_error(err), tostring(err))
+      end
+      -- the matrix of it: what a product with each input alone gives, or its error
+      lists.columns = k
+      for _, w in ipairs(k > 0 and { lists, some } or {}) do
+        local ok, product = pcall(ridge.sparse_linear, ridge.eye(k), w)
+        local made, matrix = pcall(sparse.dense, w)
+        assert.equal(ok, made, tostring(matrix))
+        if ok then
+          assert.same(product:t():size(), matrix:size())
+          local apart = (product:t() - matrix):abs()
+          assert.is_true(apart.count == 0 or apart:max():item() < 1e-5)
+        else
+          assert.is_true(blame.is_error(matrix), tostring(matrix))
+        end
       end
     end
   end)
