@@ -22,6 +22,8 @@ extern const rg_i8_kernels rg_i8_kernels_vnni512;
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,amx-tile,amx-int8")
 #include <immintrin.h>
 
+#include "cpu/i8_row.h"
+
 enum {
   STEPS_MOST = 16,
   STEP_BYTES = RG_PANEL * RG_I8_STEP,
@@ -65,6 +67,7 @@ static void cut(int64_t steps, shape *s)
 
 static void prepare(int64_t rows, int64_t steps)
 {
+  rows = rows == 16 ? 32 : rows; /* the same, twice */
   if (now.rows == 0 || now.steps != steps) {
     cut(steps, &now);
     now.steps = steps;
@@ -86,20 +89,76 @@ static void leave(void)
 
 /* -- Tiles ------------------------------------------------------------------------------------- */
 
+static inline int64_t divide_up(int64_t n, int64_t by)
+{
+  return by > 0 ? (n + by - 1) / by : n;
+}
+
 /* Tile loads do not say that they read memory: what they read is stored before this. */
 static inline void settle(void)
 {
   __asm__ volatile("" : : : "memory");
 }
 
+/* What is finished beside a run of tile instructions: a share of it behind every two of them, so
+** that the processor has instructions of both kinds before it all through the run.  (Calls of
+** rg_i8_finish are too long for that: they gained nothing, measured.) */
+typedef struct aside {
+  rg_i8_rows rows;
+  int64_t left;
+  int64_t share;
+} aside;
+
+/* places: so many shares there are */
+static inline void begin_aside(aside *self, const rg_i8_left *left, int64_t places)
+{
+  const rg_i8_product *p = left->p;
+
+  self->left = 0;
+  if (left->rows == 0 || !rg_i8_has_rows(p, left->j)) {
+    return;
+  }
+  rg_i8_rows_begin(&self->rows, rg_i8_at(p, left->i, left->j), p->y_row * rg_dtype_bytes(p->dtype),
+                   p->dtype, left,
+                   &(rg_i8_scales){ .x_scale = p->x_scale + left->i * p->x_step,
+                                    .w_scale = p->w_scale + left->j,
+                                    .bias = p->bias != NULL ? p->bias + left->j : NULL,
+                                    .x_step = p->x_step,
+                                    .y_scale = p->y_scale,
+                                    .y_zero = (float)p->y_zero,
+                                    .act = p->act });
+  self->left = left->rows;
+  self->share = divide_up(left->rows, places);
+}
+
+static inline __attribute__((always_inline)) void finish_share(aside *self)
+{
+  for (int64_t i = 0; i < self->share && self->left > 0; i++, self->left--) {
+    rg_i8_rows_next(&self->rows);
+  }
+}
+
+static inline void end_aside(aside *self, rg_i8_left *left)
+{
+  if (left->rows > 0 && !rg_i8_has_rows(left->p, left->j)) {
+    rg_i8_finish_all(left);
+  }
+  for (; self->left > 0; self->left--) {
+    rg_i8_rows_next(&self->rows);
+  }
+  left->rows = 0;
+}
+
 /* Two tiles of rows. */
 static inline void multiply_2(const rg_i8_run *run, const uint8_t *a, const int8_t *b, int32_t *c,
-                              const char *next)
+                              const char *next, rg_i8_left *left)
 {
   const int64_t a_step = now.depth * RG_I8_STEP;
   const int64_t b_step = now.depth * STEP_BYTES;
   const int64_t chunks = now.chunks;
+  aside beside;
 
+  begin_aside(&beside, left, 2 * run->parts * chunks);
   for (int64_t part = 0; part < run->parts; part++) {
     const uint8_t *a0 = a + part * run->part;
     const uint8_t *a1 = a0 + 16 * run->lda;
@@ -113,14 +172,17 @@ static inline void multiply_2(const rg_i8_run *run, const uint8_t *a, const int8
       _tile_dpbusd(0, 4, 6);
       _tile_loadd(7, at + STEP_BYTES / 2, STEP_BYTES);
       _tile_dpbusd(1, 4, 7);
+      finish_share(&beside);
       _tile_loadd(5, a1, run->lda);
       _tile_dpbusd(2, 5, 6);
       _tile_dpbusd(3, 5, 7);
+      finish_share(&beside);
       a0 += a_step;
       a1 += a_step;
       at += b_step;
     }
   }
+  end_aside(&beside, left);
   _tile_stored(0, c, RG_PANEL * 4);
   _tile_stored(1, c + 16, RG_PANEL * 4);
   _tile_stored(2, c + 16 * RG_PANEL, RG_PANEL * 4);
@@ -129,13 +191,15 @@ static inline void multiply_2(const rg_i8_run *run, const uint8_t *a, const int8
 
 /* One tile of rows: odd chunks have sums of their own, so that they need not wait for even ones. */
 static inline void multiply_1(const rg_i8_run *run, const uint8_t *a, const int8_t *b, int32_t *c,
-                              int64_t rows)
+                              int64_t rows, rg_i8_left *left)
 {
   const int64_t a_step = now.depth * RG_I8_STEP;
   const int64_t b_step = now.depth * STEP_BYTES;
   const int64_t chunks = now.chunks;
   int32_t odd[16 * RG_PANEL];
+  aside beside;
 
+  begin_aside(&beside, left, run->parts * chunks);
   for (int64_t part = 0; part < run->parts; part++) {
     const uint8_t *a0 = a + part * run->part;
     const int8_t *at = b + part * run->steps * STEP_BYTES;
@@ -147,11 +211,13 @@ static inline void multiply_1(const rg_i8_run *run, const uint8_t *a, const int8
       _tile_dpbusd(0, 4, 6);
       _tile_loadd(7, at + STEP_BYTES / 2, STEP_BYTES);
       _tile_dpbusd(1, 4, 7);
+      finish_share(&beside);
       _tile_loadd(5, a0 + a_step, run->lda);
       _tile_loadd(6, at + b_step, STEP_BYTES);
       _tile_dpbusd(2, 5, 6);
       _tile_loadd(7, at + b_step + STEP_BYTES / 2, STEP_BYTES);
       _tile_dpbusd(3, 5, 7);
+      finish_share(&beside);
       a0 += 2 * a_step;
       at += 2 * b_step;
     }
@@ -161,8 +227,10 @@ static inline void multiply_1(const rg_i8_run *run, const uint8_t *a, const int8
       _tile_dpbusd(0, 4, 6);
       _tile_loadd(7, at + STEP_BYTES / 2, STEP_BYTES);
       _tile_dpbusd(1, 4, 7);
+      finish_share(&beside);
     }
   }
+  end_aside(&beside, left);
   _tile_stored(0, c, RG_PANEL * 4);
   _tile_stored(1, c + 16, RG_PANEL * 4);
   _tile_stored(2, odd, RG_PANEL * 4);
@@ -198,11 +266,12 @@ static void add_tail(const rg_i8_run *run, const uint8_t *a, const int8_t *b, in
   }
 }
 
-static void tile(const int64_t rows, const rg_i8_run *run, const uint8_t *a, const int8_t *b,
-                 int32_t *c, const char *next)
+static void beside(int64_t rows, const rg_i8_run *run, const uint8_t *a, const int8_t *b,
+                   int32_t *c, const char *next, rg_i8_left *left)
 {
   if (rows <= VNNI_ROWS) {
     rg_i8_kernels_vnni512.tile[rows](run, a, b, c, next);
+    rg_i8_finish_all(left);
     return;
   }
   prepare(rows, run->steps);
@@ -212,14 +281,22 @@ static void tile(const int64_t rows, const rg_i8_run *run, const uint8_t *a, con
   _tile_zero(2);
   _tile_zero(3);
   if (rows > 16) {
-    multiply_2(run, a, b, c, next);
+    multiply_2(run, a, b, c, next, left);
   } else {
-    multiply_1(run, a, b, c, rows);
+    multiply_1(run, a, b, c, rows, left);
   }
   settle();
   if (now.tail > 0) {
     add_tail(run, a, b, c, rows);
   }
+}
+
+static inline void tile(const int64_t rows, const rg_i8_run *run, const uint8_t *a, const int8_t *b,
+                        int32_t *c, const char *next)
+{
+  rg_i8_left nothing = { .rows = 0 };
+
+  beside(rows, run, a, b, c, next, &nothing);
 }
 
 #define TILE_OF(n)                                                                          \
@@ -274,6 +351,7 @@ const rg_i8_kernels rg_i8_kernels_amx = {
   .rows_most = RG_I8_ROWS_MOST,
   .width = 1,
   .row = rg_i8_copy_row,
+  .beside = beside,
   .leave = leave,
 };
 #endif

@@ -418,89 +418,26 @@ rg_status rg_i8_whole_bias(const rg_call *call, int64_t at, int64_t n, int64_t k
   return RG_OK;
 }
 
-void rg_i8_fix(const rg_i8_product *p, int64_t panel, int32_t fix[RG_PANEL])
-{
-  const int8_t *b = p->b + panel * rg_i8_panel_bytes(p->k);
-  const int32_t *sums = (const int32_t *)(const void *)(b + rg_i8_depth(p->k) * STEP_BYTES);
-
-  for (int j = 0; j < RG_PANEL; j++) {
-    uint32_t more = p->whole != NULL ? (uint32_t)p->whole[panel * RG_PANEL + j] : 0u;
-
-    fix[j] = (int32_t)(more - (uint32_t)p->offset * (uint32_t)sums[j]);
-  }
-}
-
-void rg_i8_finish(const rg_i8_product *p, const int32_t *sums, const int32_t *fix, int64_t i,
-                  int64_t rows, int64_t j)
-{
-  const rg_i8_end *end = rg_i8_end_now();
-  int64_t columns = rg_min_i64(RG_PANEL, p->n - j);
-  int64_t size = rg_dtype_bytes(p->dtype);
-  const float *x_scale = p->x_scale + i * p->x_step;
-  const float *bias = p->bias != NULL ? p->bias + j : NULL;
-  _Alignas(64) float some[RG_I8_ROWS_MOST * RG_PANEL];
-  _Alignas(64) uint8_t bytes[RG_I8_ROWS_MOST * RG_PANEL];
-
-  if (columns == RG_PANEL && size == 1 &&
-      (p->act == RG_ACT_NONE || p->act == RG_ACT_RELU || p->act == RG_ACT_RELU6)) {
-    end->panel[p->dtype == RG_I8]((uint8_t *)p->y + i * p->y_row + j, p->y_row, sums, rows, fix,
-                                  &(rg_i8_scales){ .x_scale = x_scale,
-                                                   .w_scale = p->w_scale + j,
-                                                   .bias = bias,
-                                                   .x_step = p->x_step,
-                                                   .y_scale = p->y_scale,
-                                                   .y_zero = (float)p->y_zero,
-                                                   .act = p->act });
-    return;
-  }
-  if (columns == RG_PANEL && p->dtype == RG_F32) {
-    float *y = (float *)p->y + i * p->y_row + j;
-
-    end->scale(y, p->y_row, sums, rows, fix, x_scale, p->x_step, p->w_scale + j, bias);
-    for (int64_t r = 0; r < rows && p->act != RG_ACT_NONE; r++) {
-      rg_activate(p->act, RG_LANE_F32, y + r * p->y_row, RG_PANEL);
-    }
-    return;
-  }
-  end->scale(some, RG_PANEL, sums, rows, fix, x_scale, p->x_step, p->w_scale + j, bias);
-  rg_activate(p->act, RG_LANE_F32, some, rows * RG_PANEL);
-  if (p->dtype == RG_I8) {
-    end->to_i8((int8_t *)bytes, some, rows * RG_PANEL, p->y_scale, (float)p->y_zero);
-  } else if (p->dtype == RG_U8) {
-    end->to_u8(bytes, some, rows * RG_PANEL, p->y_scale, (float)p->y_zero);
-  }
-  for (int64_t r = 0; r < rows; r++) {
-    void *y = (char *)p->y + ((i + r) * p->y_row + j) * size;
-
-    if (size == 1) {
-      memcpy(y, bytes + r * RG_PANEL, (size_t)columns);
-    } else {
-      rg_lanes_narrow(p->dtype, y, some + r * RG_PANEL, columns);
-    }
-  }
-}
+/* -- Blocks times panels ---------------------------------------------------------------------- */
 
 /* Tiles t0 .. t1, whose rows lie in room, times a panel. */
-static void run_panel(const work *w, int64_t t0, int64_t t1, int64_t panel, const uint8_t *room)
+static void run_panel(const work *w, rg_i8_pipe *pipe, int64_t t0, int64_t t1, int64_t panel,
+                      const uint8_t *room)
 {
   const rg_i8_product *p = w->p;
   const rg_i8_run run = { .parts = 1, .steps = rg_i8_depth(p->k), .lda = w->plan.ld };
   int64_t bytes = rg_i8_panel_bytes(p->k);
-  const int8_t *b = p->b + panel * bytes;
   /* while this panel is used, the one behind it comes nearer, a share with every tile */
-  const char *next = (const char *)b + (panel + 1 < w->plan.panels ? bytes : 0);
+  const char *next = (const char *)p->b + rg_min_i64(panel + 1, w->plan.panels - 1) * bytes;
   int64_t share = bytes / (t1 - t0) / 64 * 64;
-  _Alignas(64) int32_t c[RG_I8_ROWS_MOST * RG_PANEL];
-  int32_t fix[RG_PANEL];
 
-  rg_i8_fix(p, panel, fix);
+  rg_i8_pipe_panel(pipe, panel);
   for (int64_t t = t0; t < t1; t++) {
     int64_t i = row_of(w, t);
     int64_t rows = row_of(w, t + 1) - i;
 
-    w->plan.kernels->tile[rows](&run, room + (i - row_of(w, t0)) * w->plan.ld, b, c,
-                                next + (t - t0) * share);
-    rg_i8_finish(p, c, fix, i, rows, panel * RG_PANEL);
+    rg_i8_pipe_tile(pipe, &run, room + (i - row_of(w, t0)) * w->plan.ld, next + (t - t0) * share, i,
+                    rows);
   }
 }
 
@@ -512,7 +449,7 @@ void rg_i8_leave(const rg_i8_kernels *kernels)
 }
 
 /* One thread's share of the blocks, or of the panels of each. */
-static bool run_units(const work *w, int64_t begin, int64_t end)
+static bool run_units(const work *w, rg_i8_pipe *pipe, int64_t begin, int64_t end)
 {
   const plan *a = &w->plan;
   int64_t units = a->blocks * a->chunks;
@@ -533,7 +470,7 @@ static bool run_units(const work *w, int64_t begin, int64_t end)
         if (rg_interrupt_pending()) {
           return false;
         }
-        run_panel(w, t0, t1, j, room);
+        run_panel(w, pipe, t0, t1, j, room);
       }
     }
   }
@@ -543,9 +480,12 @@ static bool run_units(const work *w, int64_t begin, int64_t end)
 static bool run_share(void *context, int64_t begin, int64_t end)
 {
   const work *w = context;
-  bool all = run_units(w, begin, end);
+  rg_i8_pipe pipe;
+  bool all;
 
-  rg_i8_leave(w->plan.kernels);
+  rg_i8_pipe_begin(&pipe, w->p);
+  all = run_units(w, &pipe, begin, end);
+  rg_i8_pipe_end(&pipe);
   return all;
 }
 

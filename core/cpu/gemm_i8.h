@@ -28,6 +28,23 @@ typedef struct rg_i8_run {
 typedef void rg_tile_i8(const rg_i8_run *run, const uint8_t *a, const int8_t *b, int32_t *c,
                         const char *next);
 
+/* Sums whose epilogue is left to do: rows i .. i + rows of a product from column j on. */
+typedef struct rg_i8_product rg_i8_product;
+typedef struct rg_i8_left {
+  const rg_i8_product *p;
+  const int32_t *sums;
+  const int32_t *fix;
+  int64_t i, rows, j;
+  int64_t until; /* so many rows of sums are side by side, then gap of them are no results, */
+  int64_t run;   /* and so on with so many */
+  int64_t gap;
+} rg_i8_left;
+
+/* Rows of results that are run long, gap apart. */
+typedef struct rg_i8_gaps {
+  int64_t run, gap;
+} rg_i8_gaps;
+
 /* What each instruction set brings: by tile registers (gemm_amx_i8.c), by vpdpbusd (gemm_vnni.c),
 ** or by products of 16 bits that are added up in pairs (core/cpu/simd/gemm_i8.c).  vpmaddubsw would
 ** be shorter, and saturates. */
@@ -39,6 +56,10 @@ typedef struct rg_i8_kernels {
   /* a row of k bytes, each flipped by those bits, as they read it; what is behind k in its last
   ** step is 0.  to may be from where the width is 1. */
   void (*row)(uint8_t *to, const uint8_t *from, int64_t k, uint8_t flip);
+  /* NULL, or a tile that also finishes what is left: other units of the processor do that while
+  ** tile registers multiply */
+  void (*beside)(int64_t rows, const rg_i8_run *run, const uint8_t *a, const int8_t *b, int32_t *c,
+                 const char *next, rg_i8_left *left);
   /* NULL, or what a thread calls after its tiles: gives the tile registers back */
   void (*leave)(void);
 } rg_i8_kernels;
@@ -118,7 +139,7 @@ void rg_i8_unpack(rg_i8_packed *packed);
 typedef void rg_i8_fill(const void *context, const rg_i8_kernels *kernels, int64_t i0, int64_t i1,
                         uint8_t *to, int64_t ld);
 
-typedef struct rg_i8_product {
+struct rg_i8_product {
   int64_t m, n, k;
   int32_t n_threads;
   rg_i8_fill *fill;
@@ -137,7 +158,7 @@ typedef struct rg_i8_product {
   int32_t y_zero;
   void *y;
   int64_t y_row; /* in elements */
-} rg_i8_product;
+};
 
 /* Bytes of scratch it needs, and running it there. */
 int64_t rg_i8_room(const rg_i8_product *p);
@@ -148,10 +169,54 @@ rg_status rg_i8_multiply(const rg_i8_product *p, void *room) RG_CHECK;
 rg_status rg_i8_whole_bias(const rg_call *call, int64_t at, int64_t n, int64_t k,
                            int32_t *to) RG_CHECK;
 
-/* For loops of one's own: what the columns of a panel have too much, and the epilogue of rows
-** i .. i + rows from column j on. */
-void rg_i8_fix(const rg_i8_product *p, int64_t panel, int32_t fix[RG_PANEL]);
+/* For loops of one's own: the epilogue of rows i .. i + rows from column j on, of which each sum
+** gets fix more; or of what is left. */
 void rg_i8_finish(const rg_i8_product *p, const int32_t *sums, const int32_t *fix, int64_t i,
                   int64_t rows, int64_t j);
+void rg_i8_finish_all(rg_i8_left *left);
+
+/* Where the result of a row and a column lies. */
+static inline void *rg_i8_at(const rg_i8_product *p, int64_t i, int64_t j)
+{
+  return (char *)p->y + (i * p->y_row + j) * rg_dtype_bytes(p->dtype);
+}
+
+/* Does rg_i8_rows_next finish the rows of the panel that begins at column j? */
+static inline bool rg_i8_has_rows(const rg_i8_product *p, int64_t j)
+{
+  if (p->n - j < RG_PANEL) {
+    return false;
+  }
+  return p->dtype == RG_F32
+             ? p->act == RG_ACT_NONE
+             : (p->dtype == RG_I8 || p->dtype == RG_U8) &&
+                   (p->act == RG_ACT_NONE || p->act == RG_ACT_RELU || p->act == RG_ACT_RELU6);
+}
+
+/* Tiles one after the other; the epilogue of each runs beside the one behind it.  Begin with
+** rg_i8_pipe_begin, and a panel with rg_i8_pipe_panel. */
+typedef struct rg_i8_pipe {
+  const rg_i8_product *p;
+  const rg_i8_kernels *kernels;
+  rg_i8_left left;
+  const int8_t *b;             /* the panel */
+  int64_t j;                   /* its first column */
+  const char *next, *next_end; /* what will be read soon, a share of it with each tile; or NULL */
+  int32_t turn;                /* of sums and fixes: what is left needs the others */
+  int32_t turn_fix;
+  int32_t fix[2][RG_PANEL];
+  _Alignas(64) int32_t sums[2][RG_I8_ROWS_MOST * RG_PANEL];
+} rg_i8_pipe;
+
+void rg_i8_pipe_begin(rg_i8_pipe *pipe, const rg_i8_product *p);
+void rg_i8_pipe_panel(rg_i8_pipe *pipe, int64_t panel);
+void rg_i8_pipe_tile(rg_i8_pipe *pipe, const rg_i8_run *run, const uint8_t *a, const char *next,
+                     int64_t i, int64_t rows);
+/* Sums at .. end of those that run on between rows of results, of which the first is result i; a is
+** what sum 0 sees.  So many rows that a tile takes no others than those before. */
+void rg_i8_pipe_gaps(rg_i8_pipe *pipe, const rg_i8_run *run, const uint8_t *a, int64_t i,
+                     int64_t at, int64_t end, const rg_i8_gaps *gaps);
+/* After the last tile: what is left, and the tile registers are given back. */
+void rg_i8_pipe_end(rg_i8_pipe *pipe);
 
 #endif

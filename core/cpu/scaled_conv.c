@@ -33,11 +33,15 @@ typedef struct work {
   int64_t group; /* gathered now */
   int64_t c;     /* channels in and out of a group */
   int64_t of;
-  /* in place: images with their padding, */
+  /* in place: images with their padding, as far as they are needed now, or as they are (bare), */
   uint8_t *padded;
+  bool bare;
   int64_t size[2];   /* rows and columns of one */
   int64_t row_bytes; /* as the kernels read them */
   int64_t pixel_bytes;
+  int64_t reach;  /* rows that a result sees, and those between them */
+  int64_t window; /* rows that a thread has room for */
+  int64_t pitch;  /* 0, or results that a row of them takes where tiles go on over its end */
   int64_t bands;  /* of rows of results, that an image is cut into */
   float *numbers; /* the scales, the bias */
   rg_block room;
@@ -170,45 +174,90 @@ static bool is_in_place(const work *w)
   return w->s.groups == 1 && w->o->dilation[1] == 1 && w->c % RG_I8_STEP == 0;
 }
 
-/* Rows of images between their padding, begin .. end of all of them. */
-static bool pad(void *context, int64_t begin, int64_t end)
+/* Row r of an image between its padding, as the kernels read it. */
+static void pad_row(const work *w, const rg_i8_kernels *kernels, int64_t image, int64_t r,
+                    uint8_t *to)
 {
-  const work *w = context;
-  const rg_i8_kernels *kernels = rg_i8_kernels_now();
   int64_t left = w->o->pad_low[1];
   int64_t there = rg_min_i64(w->s.x[1], w->size[1] - left); /* that a kernel reaches */
+  int64_t row = r - w->o->pad_low[0];
+  bool is_there = row >= 0 && row < w->s.x[0];
+  int64_t first = is_there ? left : w->size[1]; /* what is beside the row, or all */
   uint8_t zeros[64];
 
   memset(zeros, w->empty, sizeof(zeros));
-  for (int64_t i = begin; i < end; i++) {
-    int64_t row = i % w->size[0] - w->o->pad_low[0];
-    uint8_t *to = w->padded + i * w->row_bytes;
-    bool is_there = row >= 0 && row < w->s.x[0];
-    int64_t first = is_there ? left : w->size[1]; /* what is beside the row, or all */
-
-    if (rg_interrupt_pending()) {
-      return false;
+  for (int64_t j = 0; j < w->size[1]; j++) {
+    if (j == first) { /* the row itself */
+      kernels->row(to + j * w->pixel_bytes,
+                   (const uint8_t *)w->x.data + (image * w->s.x[0] + row) * w->s.x[1] * w->s.c,
+                   there * w->s.c, w->flip);
+      j += there - 1;
+      continue;
     }
-    for (int64_t j = 0; j < w->size[1]; j++) {
-      if (j == first) { /* the row itself */
-        kernels->row(to + j * w->pixel_bytes,
-                     (const uint8_t *)w->x.data +
-                         (i / w->size[0] * w->s.x[0] + row) * w->s.x[1] * w->s.c,
-                     there * w->s.c, w->flip);
-        j += there - 1;
-        continue;
-      }
-      for (int64_t l = 0; l < w->s.c; l += (int64_t)sizeof(zeros)) {
-        kernels->row(to + j * w->pixel_bytes + l * kernels->width, zeros,
-                     rg_min_i64((int64_t)sizeof(zeros), w->s.c - l), w->flip);
-      }
+    for (int64_t l = 0; l < w->s.c; l += (int64_t)sizeof(zeros)) {
+      kernels->row(to + j * w->pixel_bytes + l * kernels->width, zeros,
+                   rg_min_i64((int64_t)sizeof(zeros), w->s.c - l), w->flip);
     }
   }
-  return true;
+}
+
+/* Rows first .. end of a padded image, which lie in a thread's room. */
+typedef struct window {
+  uint8_t *room;
+  int64_t image, first, end;
+} window;
+
+/* Rows first .. end of an image, w->row_bytes apart: those that are not there yet are padded now,
+** shortly before they are read. */
+static const uint8_t *rows_of(const work *w, const rg_i8_kernels *kernels, window *there,
+                              int64_t image, int64_t first, int64_t end)
+{
+  if (w->bare) {
+    return (const uint8_t *)w->x.data + (image * w->s.x[0] + first) * w->row_bytes;
+  }
+  if (there->image != image || first < there->first || first > there->end ||
+      end - there->first > w->window) {
+    there->image = image;
+    there->first = there->end = first;
+  }
+  for (; there->end < end; there->end++) {
+    pad_row(w, kernels, image, there->end,
+            there->room + (there->end - there->first) * w->row_bytes);
+  }
+  return there->room + (first - there->first) * w->row_bytes;
+}
+
+static void run_rows(const work *w, rg_i8_pipe *pipe, const rg_i8_run *run, const uint8_t *a,
+                     int64_t i, int64_t rows)
+{
+  int64_t wide = w->s.y[1];
+  int64_t tiles = (wide + pipe->kernels->rows_most - 1) / pipe->kernels->rows_most;
+
+  for (int64_t y = 0; y < rows; y++, a += w->o->stride[0] * w->row_bytes) {
+    for (int64_t t = 0; t < tiles; t++) {
+      int64_t x0 = wide * t / tiles;
+
+      rg_i8_pipe_tile(pipe, run, a + x0 * run->lda, (const char *)pipe->b, i + y * wide + x0,
+                      wide * (t + 1) / tiles - x0);
+    }
+  }
+}
+
+/* As if a row of results went on to where the next one begins: sums in between are left out. */
+static void run_on(const work *w, rg_i8_pipe *pipe, const rg_i8_run *run, const uint8_t *a,
+                   int64_t i, int64_t rows)
+{
+  const rg_i8_gaps gaps = { .run = w->s.y[1], .gap = w->pitch - w->s.y[1] };
+  int64_t most = pipe->kernels->rows_most;
+  int64_t all = (rows - 1) * w->pitch + w->s.y[1];
+
+  for (int64_t at = 0; at < all; at += most) {
+    rg_i8_pipe_gaps(pipe, run, a, i, at, rg_min_i64(at + most, all), &gaps);
+  }
 }
 
 /* Rows y0 .. y1 of an image's results, of all channels: a panel at a time. */
-static void run_band(const work *w, const rg_i8_kernels *kernels, int64_t image, int64_t y0,
+static void run_band(const work *w, rg_i8_pipe *pipe, window *there, int64_t image, int64_t y0,
                      int64_t y1)
 {
   const rg_i8_product *p = &w->product;
@@ -216,42 +265,45 @@ static void run_band(const work *w, const rg_i8_kernels *kernels, int64_t image,
                           .part = w->o->dilation[0] * w->row_bytes,
                           .steps = w->s.w[1] * w->c / RG_I8_STEP,
                           .lda = w->o->stride[1] * w->pixel_bytes };
-  int64_t bytes = rg_i8_panel_bytes(p->k);
-  int64_t tiles = (w->s.y[1] + kernels->rows_most - 1) / kernels->rows_most;
-  int64_t first = image * w->s.y[0] * w->s.y[1];
-  _Alignas(64) int32_t c[RG_I8_ROWS_MOST * RG_PANEL];
-  int32_t fix[RG_PANEL];
+  const uint8_t *a = rows_of(w, pipe->kernels, there, image, y0 * w->o->stride[0],
+                             (y1 - 1) * w->o->stride[0] + w->reach);
+  int64_t i = (image * w->s.y[0] + y0) * w->s.y[1];
 
+  pipe->next = (const char *)w->x.data +
+               (image * w->s.x[0] + (y1 - 1) * w->o->stride[0] + w->reach - w->o->pad_low[0]) *
+                   w->s.x[1] * w->s.c;
+  pipe->next_end = pipe->next + (y1 - y0) * w->o->stride[0] * w->s.x[1] * w->s.c;
   for (int64_t j = 0; j < p->n && !rg_interrupt_pending(); j += RG_PANEL) {
-    const int8_t *b = p->b + j / RG_PANEL * bytes;
-
-    rg_i8_fix(p, j / RG_PANEL, fix);
-    for (int64_t y = y0; y < y1; y++) {
-      const uint8_t *row = w->padded + (image * w->size[0] + y * w->o->stride[0]) * w->row_bytes;
-
-      for (int64_t t = 0; t < tiles; t++) {
-        int64_t x0 = w->s.y[1] * t / tiles;
-        int64_t rows = w->s.y[1] * (t + 1) / tiles - x0;
-
-        kernels->tile[rows](&run, row + x0 * run.lda, b, c, (const char *)b);
-        rg_i8_finish(p, c, fix, first + y * w->s.y[1] + x0, rows, j);
-      }
+    rg_i8_pipe_panel(pipe, j / RG_PANEL);
+    if (w->pitch > 0) {
+      run_on(w, pipe, &run, a, i, y1 - y0);
+    } else {
+      run_rows(w, pipe, &run, a, i, y1 - y0);
     }
   }
 }
 
+/* Shares begin .. end of the bands, as many as there are threads. */
 static bool run_bands(void *context, int64_t begin, int64_t end)
 {
   const work *w = context;
-  const rg_i8_kernels *kernels = rg_i8_kernels_now();
+  int64_t units = w->s.n * w->bands;
+  int64_t shares = rg_max_i64(1, w->product.n_threads);
+  rg_i8_pipe pipe;
 
-  for (int64_t i = begin; i < end && !rg_interrupt_pending(); i++) {
-    int64_t band = i % w->bands;
+  rg_i8_pipe_begin(&pipe, &w->product);
+  for (int64_t t = begin; t < end; t++) {
+    window there = { .room = w->padded + t * w->window * w->row_bytes, .image = -1 };
 
-    run_band(w, kernels, i / w->bands, w->s.y[0] * band / w->bands,
-             w->s.y[0] * (band + 1) / w->bands);
+    for (int64_t u = units * t / shares; u < units * (t + 1) / shares && !rg_interrupt_pending();
+         u++) {
+      int64_t band = u % w->bands;
+
+      run_band(w, &pipe, &there, u / w->bands, w->s.y[0] * band / w->bands,
+               w->s.y[0] * (band + 1) / w->bands);
+    }
   }
-  rg_i8_leave(kernels);
+  rg_i8_pipe_end(&pipe);
   return !rg_interrupt_pending();
 }
 
@@ -261,28 +313,62 @@ static rg_status run_in_place(work *w, const rg_tensor *weight)
   rg_i8_packed packed;
   rg_status status;
 
-  RG_TRY(rg_parallel(w->product.n_threads, w->s.n * w->size[0], pad, w));
   RG_TRY(rg_i8_pack(&b, w->product.n_threads, &packed));
   w->product.b = packed.data;
-  status = rg_parallel(w->product.n_threads, w->s.n * w->bands, run_bands, w);
+  status = rg_parallel(w->product.n_threads, rg_max_i64(1, w->product.n_threads), run_bands, w);
   rg_i8_unpack(&packed);
   return status;
+}
+
+/* Results from where one row of them begins to where the next does, if tiles had better go on over
+** what lies in between; else 0.  A tile register takes as long for one row as for sixteen, and two
+** of them share what is loaded. */
+static int64_t pitch_of(const work *w, const rg_i8_kernels *kernels)
+{
+  enum { ROWS = 16, OWN = 4 }; /* of a tile instruction; what a tile costs besides, in rows */
+  int64_t row = w->o->stride[0] * w->row_bytes;
+  int64_t step = w->o->stride[1] * w->pixel_bytes;
+  int64_t wide = w->s.y[1];
+  int64_t tiles = (wide + kernels->rows_most - 1) / kernels->rows_most;
+  int64_t by_row = 0;
+
+  if (kernels->beside == NULL || row % step != 0 || row / step < wide) {
+    return 0;
+  }
+  for (int64_t t = 0; t < tiles; t++) {
+    by_row += OWN + rg_round_up(wide * (t + 1) / tiles - wide * t / tiles, ROWS);
+  }
+  return row / step + row / step * OWN / kernels->rows_most < by_row ? row / step : 0;
 }
 
 /* How large an image with its padding is, as far as kernels reach, and what an image is cut into:
 ** results that take a panel of b long enough to come, and inputs that stay in L2 meanwhile. */
 static int64_t padded_bytes(work *w)
 {
-  enum { RESULTS = 112, SLACK = 64 };
-  int64_t width = rg_i8_kernels_now()->width;
+  enum { RESULTS = 1568, SLACK = 64, L2 = 1 << 20 };
+  const rg_i8_kernels *kernels = rg_i8_kernels_now();
+  int64_t l2 = rg_machine_facts()->l2_bytes;
+  int64_t threads = rg_max_i64(1, w->product.n_threads);
 
+  w->bare = kernels->width == 1 && w->flip == 0;
   for (int i = 0; i < 2; i++) {
     w->size[i] = (w->s.y[i] - 1) * w->o->stride[i] + (w->s.w[i] - 1) * w->o->dilation[i] + 1;
+    w->bare = w->bare && w->o->pad_low[i] == 0 && w->size[i] <= w->s.x[i];
   }
-  w->pixel_bytes = w->c * width;
-  w->row_bytes = w->size[1] * w->pixel_bytes;
+  w->reach = (w->s.w[0] - 1) * w->o->dilation[0] + 1;
+  w->pixel_bytes = w->c * kernels->width;
+  w->row_bytes = (w->bare ? w->s.x[1] : w->size[1]) * w->pixel_bytes;
+  w->pitch = pitch_of(w, kernels);
   w->bands = rg_max_i64(1, w->s.y[0] / rg_max_i64(1, RESULTS / w->s.y[1]));
-  return rg_round_up(w->s.n * w->size[0] * w->row_bytes + SLACK, 64);
+  if (w->s.n * w->bands < threads) {
+    w->bands = rg_min_i64(w->s.y[0], (threads + w->s.n - 1) / w->s.n);
+  }
+  /* a band, and those behind it as long as all of them take a quarter of L2 */
+  w->window = (l2 > 0 ? l2 / 4 : L2) / w->row_bytes;
+  w->window = rg_max_i64(w->window,
+                         ((w->s.y[0] + w->bands - 1) / w->bands - 1) * w->o->stride[0] + w->reach);
+  w->window = w->bare ? 0 : rg_min_i64(w->window, w->size[0]);
+  return rg_round_up(threads * w->window * w->row_bytes + SLACK, 64);
 }
 
 /* -- The kernel ------------------------------------------------------------------------------- */

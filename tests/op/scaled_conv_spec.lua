@@ -120,6 +120,55 @@ describe('a convolution of bytes', function()
     end)
   end
 
+  -- More results than a band has: rows that were padded for one band are read by the next; tiles go
+  -- on over the ends of rows, and begin and end anywhere in them.
+  it('has the same sums in many bands and by many threads', function()
+    local threads = C.rg_threads()
+    for _, n in ipairs { 1, 3 } do
+      tensors.check(C.rg_set_threads(n))
+      try({ bytes({ 2, 75, 45, 4 }, 'u8'), bytes({ 33, 4, 3, 2 }, 'i8'), floats({}, 0.5),
+        floats({ 33 }), floats { 33 }, floats({}, 2) },
+        { nhwc = true, pad = { 1, 1, 1, 0 }, x_zero = 7, y_zero = -5, dtype = 'i8', act = 1 })
+      try({ bytes({ 1, 11, 300, 4 }, 'i8'), bytes({ 32, 4, 1, 1 }, 'i8'), floats({}, 0.5),
+        floats({}, 1) }, { nhwc = true, x_zero = 7 })
+    end
+    tensors.check(C.rg_set_threads(threads))
+  end)
+
+  local DRAWS = 25
+  it('has the sums of whole numbers for drawn sizes, types and orders of axes', function()
+    for draw = 1, DRAWS do
+      local groups = number(4) == 0 and number(3) + 1 or 1
+      local c, o = (number(4) == 0 and number(20) or 4 * number(18)) + 1, number(number(3) * 35 + 3)
+      if number(3) > 0 then c = c + 3 - (c + 3) % 4 end
+      local k = { number(4) + 1, number(4) + 1 }
+      local dilation = { number(3) == 0 and 2 or 1, number(4) == 0 and 2 or 1 }
+      local args = { nhwc = number(3) > 0, groups = groups, dilation = dilation,
+        stride = { number(3) == 0 and 2 or 1, number(3) == 0 and 2 or 1 },
+        pad = { number(3), number(3), number(3), number(3) },
+        act = number(3) == 0 and 1 or 0, y_zero = 0 }
+      local h = (k[1] - 1) * dilation[1] + 1 + number(9)
+      local w = (k[2] - 1) * dilation[2] + 1 + number(40)
+      local channels = c * groups
+      local x_type = number(2) == 0 and 'u8' or 'i8'
+      local x = bytes(args.nhwc and { number(2) + 1, h, w, channels } or
+        { number(2) + 1, channels, h, w }, x_type)
+      args.x_zero = number(256) - (x_type == 'i8' and 128 or 0)
+      o = (o + 1) * groups
+      args.dtype = ({ 'u8', 'i8', 'f32', 'f32' })[number(4) + 1]
+      local y_scale = args.dtype ~= 'f32' and floats({}, 2 ^ (number(8) + 3)) or nil
+      if args.dtype == 'u8' then args.y_zero = number(256) end
+      -- powers of two, and a bias beside sums that f32 has room for: nothing else is rounded
+      local bias = c * k[1] * k[2] <= 250 and floats { o } or false
+      local ok, message = pcall(try, { x, bytes({ o, c, k[1], k[2] }, 'i8'), floats({}, 0.25),
+        floats({ number(2) == 0 and o or 1 }, 0.25), bias, y_scale }, args)
+      if not ok then
+        error(('draw %d: x %s, w %d x %d x %d x %d: %s'):format(draw, table.concat(x.shape, ' x '),
+          o, c, k[1], k[2], tostring(message)), 0)
+      end
+    end
+  end)
+
   it('gives the zero point for what is no number', function()
     local x, w = bytes({ 1, 2, 2, 4 }, 'u8', 3), bytes({ 2, 4, 1, 1 }, 'i8', 1)
     for level = ON_CPU and 0 or MOST, MOST do

@@ -15,6 +15,9 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#if defined(__AVX512BW__)
+#include "cpu/i8_row.h"
+#endif
 #endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -235,20 +238,28 @@ static void scale(float *y, int64_t ldy, const int32_t *sum, int64_t rows, const
 
 #if defined(__x86_64__)
 
+#if defined(__AVX512BW__)
+
+/* A panel of numbers as bytes, saturated. */
+ALWAYS_INLINE void panel_to_bytes(uint8_t *y, const float *x, float one_over, int32_t zero,
+                                  const bool is_signed)
+{
+  __m256i bytes =
+      rg_row_bytes(_mm512_loadu_ps(x), _mm512_loadu_ps(x + 16), _mm512_set1_ps(one_over),
+                   _mm512_set1_epi16((int16_t)zero), is_signed);
+
+  _mm256_storeu_si256((__m256i *)(void *)y, bytes);
+}
+
+#else
+
 /* round(x one_over) + zero of one vector as whole numbers, beyond any byte where that is; what is
-** not a number comes out as zero.  With AVX-512 zero is added later, to words that saturate. */
+** not a number comes out as zero. */
 ALWAYS_INLINE whole rounded(const float *x, float one_over, int32_t zero)
 {
   const float far = 1024.0f;
 
-#if defined(__AVX512BW__)
-  __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x), _mm512_set1_ps(one_over));
-
-  /* what is below any whole number comes out as the least one */
-  (void)zero;
-  return _mm512_cvtps_epi32(
-      _mm512_maskz_min_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, _mm512_set1_ps(far)));
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
   __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x), _mm256_set1_ps(one_over));
 
   v = _mm256_and_ps(_mm256_min_ps(v, _mm256_set1_ps(far)), _mm256_cmp_ps(v, v, _CMP_ORD_Q));
@@ -271,15 +282,7 @@ ALWAYS_INLINE void panel_to_bytes(uint8_t *y, const float *x, float one_over, in
   for (int i = 0; i < VECTORS; i++) {
     v[i] = rounded(x + (ptrdiff_t)i * LANES, one_over, zero);
   }
-#if defined(__AVX512BW__)
-  const __m256i order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
-  __m512i words =
-      _mm512_adds_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_set1_epi16((int16_t)zero));
-  __m256i bytes = is_signed ? _mm512_cvtsepi16_epi8(words)
-                            : _mm512_cvtusepi16_epi8(_mm512_max_epi16(words, ZERO()));
-
-  _mm256_storeu_si256((__m256i *)(void *)y, _mm256_permutevar8x32_epi32(bytes, order));
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   __m256i low = _mm256_packs_epi32(v[0], v[1]), high = _mm256_packs_epi32(v[2], v[3]);
   __m256i bytes = is_signed ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
@@ -294,6 +297,8 @@ ALWAYS_INLINE void panel_to_bytes(uint8_t *y, const float *x, float one_over, in
   }
 #endif
 }
+
+#endif
 
 ALWAYS_INLINE int64_t whole_panels(uint8_t *y, const float *x, int64_t n, float one_over,
                                    float zero, const bool is_signed)
