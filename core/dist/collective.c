@@ -19,7 +19,9 @@
 
 /* A message is at most this long: longer ones go in pieces, each of which is progress. */
 enum { PIECE = 1 << 24 };
-enum { YIELD_LONG_NS = 100000, NO_YIELD_NS = 3000000 };
+enum { YIELD_LONG_NS = 100000, NO_YIELD_NS = 3000000, YIELDS_NS = 100000 };
+enum { SHORT_NAP_NS = 5000, LONG_NAP_NS = 1000000, WAKING_NS = 10000, MOST_WORK_NS = 500000 };
+enum { MOVED_NS = 3000 }; /* who asks for a message so long has moved bytes of one */
 
 static const char *const KINDS[RG_GROUP_KINDS] = { "barrier", "broadcast", "all_gather",
                                                    "reduce_scatter", "all_reduce" };
@@ -111,44 +113,54 @@ static rg_status is_late(const rg_group_work *w, const rg_group_call *call, bool
 }
 
 /*
-** Little at first: another rank may need the processor, and may be about to answer.
+** Rest between two looks.  Where the process waits for this call, little at first: another rank
+** may need the processor, and may be about to answer.
 **
-** Who yields to a thread that computes waits for the end of its slice, which may be longer than
-** the rest of a backward pass; a thread that sleeps goes first when it wakes (group.c).  So where a
-** yield has taken long none is made for some time.
+** Where it computes, this thread has a processor at once when it wakes (group.c), but only if it
+** has used no more of it than the one that computes has since: else it stands until the scheduler's
+** next tick, up to 4 ms, which may be longer than the rest of a backward pass.  So it sleeps for as
+** long as it has worked.  Nor does it yield: it would be behind for a slice, which no tick divides.
+**
+** quiet: for so long nothing has come.  What has been waited for some time is looked at more
+** rarely, and seen late by no more than an eighth of that.
 */
-static void rest(rg_group_work *w, int32_t turns)
+static void rest(rg_group_work *w, const rg_group_call *call, int64_t now, int64_t quiet)
 {
-  int64_t before = rg_clock_ns();
+  const bool computes = !call->blocks && atomic_load(&w->awaited) == 0;
+  int64_t ns = rg_max_i64(SHORT_NAP_NS, rg_min_i64(quiet / 8, LONG_NAP_NS));
 
-  if (turns < 100 && before > w->yields_again) {
+  if (!computes && quiet < YIELDS_NS && now > w->yields_again) {
     sched_yield();
-    if (rg_clock_ns() - before > YIELD_LONG_NS) w->yields_again = before + NO_YIELD_NS;
-  } else {
-    long ns = turns < 300 ? 5000 : turns < 1000 ? 100000 : 1000000;
-
-    nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+    if (rg_clock_ns() - now > YIELD_LONG_NS) w->yields_again = now + NO_YIELD_NS;
+    return;
   }
+  if (computes) ns = rg_max_i64(ns, rg_min_i64(now - w->woke, MOST_WORK_NS) + WAKING_NS);
+  nanosleep(&(struct timespec){ .tv_nsec = (long)rg_min_i64(ns, LONG_NAP_NS) }, NULL);
+  w->woke = rg_clock_ns();
 }
 
 /* Wait for the messages that are under way.  came: all ranks have told what they do. */
 static rg_status settle(rg_group_work *w, const rg_group_call *call, bool came)
 {
-  int64_t since = rg_clock_ns();
+  int64_t since = rg_clock_ns(); /* a message was done */
+  int64_t moved = since;         /* bytes of one came */
 
-  for (int32_t turns = 0;; turns++) {
+  for (;;) {
+    int64_t now = rg_clock_ns();
     int32_t left = 0;
 
     for (int32_t slot = 0; slot < 2 * w->transport.size; slot++) {
+      int64_t looked = now;
       bool done = false;
 
       if (!w->waiting[slot]) continue;
       RG_TRY(w->transport.test(w->transport.self, slot, &done));
+      now = rg_clock_ns();
       if (done) {
         w->waiting[slot] = false;
-        since = rg_clock_ns();
-        turns = 0;
+        since = now;
       }
+      if (done || now - looked > MOVED_NS) moved = now;
       left += !done;
     }
     if (left == 0) {
@@ -157,10 +169,10 @@ static rg_status settle(rg_group_work *w, const rg_group_call *call, bool came)
     if (atomic_load(&w->stop)) {
       return rg_fail(RG_EINTR, "dist: interrupted");
     }
-    if (rg_clock_ns() - since > atomic_load(&w->timeout_ns)) {
+    if (now - since > atomic_load(&w->timeout_ns)) {
       return is_late(w, call, came);
     }
-    rest(w, turns);
+    rest(w, call, now, now - moved);
   }
 }
 
@@ -415,6 +427,7 @@ static void mark(const rg_group_call *call, int32_t which)
 
 rg_status rg_group_run(rg_group_work *w, const rg_group_call *call)
 {
+  w->woke = rg_clock_ns();
   mark(call, RG_GROUP_BEGAN);
   RG_TRY(announce(w, call));
   mark(call, RG_GROUP_CAME);

@@ -335,8 +335,8 @@ rg_status rg_group_start(rg_group *g, const rg_group_call *call, int64_t *ticket
   *g->last = new;
   g->last = &new->next;
   *ticket = ++g->started;
-  pthread_cond_signal(&g->asked);
   pthread_mutex_unlock(&g->lock);
+  pthread_cond_signal(&g->asked); /* with the lock it would wake up only to wait for that */
   return RG_OK;
 }
 
@@ -367,11 +367,13 @@ rg_status rg_group_wait(rg_group *g, int64_t ticket)
 {
   rg_status status;
 
+  atomic_fetch_add(&g->work.awaited, 1);
   pthread_mutex_lock(&g->lock);
   while (g->ended < ticket && g->ended < g->started) {
     look(g);
     if (rg_interrupt_pending()) atomic_store(&g->work.stop, 1);
   }
+  atomic_fetch_sub(&g->work.awaited, 1);
   status = g->failed;
   if (status != RG_OK) (void)rg_fail(status, "%s", g->why);
   pthread_mutex_unlock(&g->lock);

@@ -6,6 +6,7 @@
 ** Messages are MPI_Isend and MPI_Irecv of bytes, asked about by MPI_Test: MPI's collectives can
 ** neither be left again nor say which rank they wait for.
 */
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdlib.h>
 
@@ -32,6 +33,21 @@ static rg_status failed(const char *what, int code)
 
   if (MPI_Error_string(code, text, &n) != MPI_SUCCESS) n = 0;
   return host.fail(RG_ENET, "dist: %s: %.*s", what, n, text);
+}
+
+/*
+** Open MPI may yield in each MPI_Test that finds nothing (mpi_yield_when_idle; also where mpirun
+** sees more ranks than slots): made for ranks that spin in its collectives.  A thread that yields
+** to one which computes is behind it for a whole slice of the scheduler, and how to wait is the
+** caller's business, who sleeps.  So it yields only while it starts and ends.  Another MPI has no
+** such function.
+*/
+static void yield_when_idle(bool on)
+{
+  void *found = dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle");
+  void (*set)(bool) = (void (*)(bool))(uintptr_t)found;
+
+  if (set != NULL) set(on);
 }
 
 static rg_status mpi_send(void *self, int32_t at, int32_t peer, int32_t tag, const void *bytes,
@@ -84,6 +100,7 @@ static void mpi_end(void *self)
 {
   mpi *m = self;
 
+  yield_when_idle(true);
   MPI_Comm_free(&m->world);
   free(m->slots);
   free(m);
@@ -147,6 +164,7 @@ rg_status rg_mpi_transport(const rg_transport_host *given, rg_transport *out)
     return host.fail(RG_ENET, "dist: MPI cannot be used on a thread (level %d)", provided);
   }
   status = ranks(m, out);
+  yield_when_idle(false);
   if (status == RG_OK) {
     m->slots = calloc((size_t)out->size * 2, sizeof(*m->slots));
     if (m->slots == NULL) status = host.fail(RG_ENOMEM, "dist: no memory for messages");

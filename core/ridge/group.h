@@ -49,6 +49,8 @@ typedef struct rg_group_call {
   ** the group began with it, when all ranks had told what they do, and when it ended.  What a call
   ** that failed did not reach stays as it was. */
   int64_t *times;
+  int32_t blocks; /* 1: whoever starts it waits for it at once, and computes nothing meanwhile */
+  int32_t _pad;
 } rg_group_call;
 
 /* Which of a call's times is what. */

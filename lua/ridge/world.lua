@@ -89,6 +89,7 @@ end
 ---@param fields table of an rg_group_call
 ---@param ... any what holds the memory
 function M.run(world, what, fields, ...)
+  fields.blocks = 1
   M.wait(world, what, M.start(world, what, fields, ...))
 end
 

@@ -6,12 +6,22 @@
 #include "tap.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include "dist/group.h"
 #include "tensor/half.h"
 
 enum { MOST = 5 };
+
+static _Atomic int32_t yields; /* by all threads */
+static _Atomic int32_t looks;  /* for a message */
+
+int sched_yield(void) /* the system's is not called */
+{
+  atomic_fetch_add(&yields, 1);
+  return 0;
+}
 
 /* -- Messages between threads ------------------------------------------------------------------ */
 
@@ -80,6 +90,7 @@ static rg_status net_test(void *self, int32_t slot, bool *done)
   message **from = &e->all->queue[e->slots[slot].peer][e->rank];
   message *m = NULL;
 
+  atomic_fetch_add(&looks, 1);
   *done = e->slots[slot].to == NULL;
   if (*done) return RG_OK;
   pthread_mutex_lock(&e->all->lock);
@@ -426,6 +437,40 @@ static void test_times(void)
 
 /* -- What goes wrong --------------------------------------------------------------------------- */
 
+/* A rank waits for another: it sleeps where its process computes, more and more, and yields where
+** that waits for it. */
+static void test_rests(void)
+{
+  net all;
+  rg_group *groups[2];
+  int64_t tickets[2];
+  rg_group_call call = { .kind = RG_GROUP_BARRIER, .dtype = RG_F32, .unit = 1 };
+
+  open_all(&all, 2, groups);
+  int32_t before = atomic_load(&yields);
+  int32_t looked = atomic_load(&looks);
+  int64_t began = rg_clock_ns();
+  if (rg_group_start(groups[0], &call, &tickets[0]) != RG_OK) tap_bail("no call");
+  usleep(60000);
+  looked = atomic_load(&looks) - looked;
+  ok(looked > 1 && looked < 100 + (rg_clock_ns() - began) / 1000000, "it looks rarely");
+  is_int(atomic_load(&yields) - before, 0, "and does not yield to whom computes");
+  bool yielded = false;
+  for (int32_t i = 0; i < 100 && !yielded; i++) {
+    if (rg_group_start(groups[1], &call, &tickets[1]) != RG_OK) tap_bail("no call");
+    wait_all(groups, 2, tickets);
+    before = atomic_load(&yields);
+    call.blocks = 1;
+    if (rg_group_start(groups[0], &call, &tickets[0]) != RG_OK) tap_bail("no call");
+    usleep(2000);
+    yielded = atomic_load(&yields) > before;
+  }
+  ok(yielded, "it yields where whoever started it waits");
+  if (rg_group_start(groups[1], &call, &tickets[1]) != RG_OK) tap_bail("no call");
+  wait_all(groups, 2, tickets);
+  close_all(&all, groups);
+}
+
 static void test_different(void)
 {
   net all;
@@ -592,6 +637,7 @@ int main(void)
   test_results();
   test_order();
   test_times();
+  test_rests();
   test_different();
   test_each_difference();
   test_missing();

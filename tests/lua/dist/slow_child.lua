@@ -68,6 +68,13 @@ function RUN.hides()
   say('off', step(false))
 end
 
+-- Does Open MPI yield where it finds nothing? Another MPI has no such variable.
+function RUN.idle()
+  ffi.cdef 'extern bool opal_progress_yield_when_idle;'
+  local known, on = pcall(function() return ffi.C.opal_progress_yield_when_idle end)
+  say('idle', known and tostring(on) or 'unknown')
+end
+
 -- A time that a rank takes over it.
 function RUN.bench()
   local m = ridge.measure.point(function() return ridge.ones(8) end, { level = 'demo',

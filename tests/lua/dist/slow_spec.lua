@@ -79,6 +79,13 @@ describe('messages that wait', function()
     assert.is_nil(text:find('SIMULATED', 1, true))
   end)
 
+  -- A thread that yields to one that computes stands for a slice of the scheduler and longer.
+  several('are asked for without yielding, whatever Open MPI is told', function()
+    local text = slow(('launch -n 2 %s idle'):format(CHILD))
+    local unknown = ranks.lines(text, '%] idle unknown$')
+    assert.equal(2, ranks.lines(text, '%] idle false$') + unknown, text)
+  end)
+
   several('flag what is timed over them', function()
     local text = slow('launch -n 2 ' .. CHILD .. ' bench')
     assert.equal(2, ranks.lines(text, '%] bench .*SIMULATED'), text)
