@@ -198,7 +198,8 @@ end
 -- >> b:since(a)
 function M.event(device)
   local number = device and dtype.device(device, 'device.event') or place.default()
-  call.check(C.rg_event_new(number, event_slot), 'device.event')
+  local st = C.rg_event_new(number, event_slot)
+  if st ~= 0 then call.fail(st, 'device.event') end
   return setmetatable({ _e = ffi.gc(event_slot[0], C.rg_event_release), device = number }, Event)
 end
 

@@ -57,7 +57,8 @@ end
 local function exchange(x, grad)
   local slot = ffi.new 'rg_tensor *[1]'
   call.check(C.rg_grad_exchange(x._t, grad and grad._t or nil, slot), 'graph')
-  return slot[0] ~= nil and ref.wrap(slot[0]) or nil
+  local was = slot[0]
+  return was ~= nil and ref.wrap(was) or nil
 end
 
 local function gradient_of(x)

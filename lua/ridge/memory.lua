@@ -343,7 +343,8 @@ end
 
 function SCOPE.off(entry)
   if C.rg_scope_depth() < entry.depth then return end -- somebody has unwound it
-  call.check(C.rg_scope_park(parked_slot), 'scope')
+  local st = C.rg_scope_park(parked_slot)
+  if st ~= 0 then call.fail(st, 'scope') end
   entry.parked = ffi.gc(parked_slot[0], C.rg_scope_forget_parked)
 end
 

@@ -188,7 +188,8 @@ local here
 -- >> ridge.dist.init().size
 function M.init(given)
   local opts = options.check(SPEC, given, 'dist.init')
-  call.check(C.rg_group_open(LIBRARIES[opts.backend], slot), 'dist.init')
+  local st = C.rg_group_open(LIBRARIES[opts.backend], slot)
+  if st ~= 0 then call.fail(st, 'dist.init') end
   local world = here
   if not world then
     world = World(slot[0])

@@ -13,9 +13,11 @@ local M = {}
 local slot = ffi.new 'rg_tensor *[1]'
 
 local function is_there(x)
-  call.check(C.rg_grad_of(x._t, slot), 'compile')
-  local there = slot[0] ~= nil
-  if there then C.rg_tensor_release(slot[0]) end
+  local failed = C.rg_grad_of(x._t, slot)
+  if failed ~= 0 then call.fail(failed, 'compile') end
+  local grad = slot[0]
+  local there = grad ~= nil
+  if there then C.rg_tensor_release(grad) end
   return there
 end
 
@@ -32,9 +34,11 @@ end
 local function gradient_of(x)
   local there = is_there(x)
   if not there then return nil end
-  call.check(C.rg_grad_exchange(x._t, nil, slot), 'compile')
+  local failed = C.rg_grad_exchange(x._t, nil, slot)
+  if failed ~= 0 then call.fail(failed, 'compile') end
   local grad = ref.wrap(slot[0])
-  call.check(C.rg_grad_exchange(x._t, grad._t, slot), 'compile')
+  failed = C.rg_grad_exchange(x._t, grad._t, slot)
+  if failed ~= 0 then call.fail(failed, 'compile') end
   return grad
 end
 
@@ -122,7 +126,8 @@ function M.attach(list, keep)
     local entry = list[i]
     local grad = entry.grad
     if grad then
-      call.check(C.rg_grad_exchange(entry.x._t, grad._t, slot), 'compile')
+      local failed = C.rg_grad_exchange(entry.x._t, grad._t, slot)
+      if failed ~= 0 then call.fail(failed, 'compile') end
       local old, status = slot[0], 0
       if old ~= nil and old ~= grad._t and entry.reads then
         local mode = C.rg_grad_mode(0)
@@ -147,8 +152,10 @@ end
 function M.put_back(list, before)
   for i, old in pairs(before) do
     if not list[i].reads then
-      call.check(C.rg_grad_exchange(list[i].x._t, old and old._t or nil, slot), 'compile')
-      if slot[0] ~= nil then C.rg_tensor_release(slot[0]) end
+      local failed = C.rg_grad_exchange(list[i].x._t, old and old._t or nil, slot)
+      if failed ~= 0 then call.fail(failed, 'compile') end
+      local replaced = slot[0]
+      if replaced ~= nil then C.rg_tensor_release(replaced) end
     end
   end
 end

@@ -80,7 +80,8 @@ end
 local function event_of(self)
   local event = table.remove(self.events)
   if event then return event end
-  call.check(C.rg_event_new(self.device, event_slot), 'data.Loader')
+  local st = C.rg_event_new(self.device, event_slot)
+  if st ~= 0 then call.fail(st, 'data.Loader') end
   return ffi.gc(event_slot[0], C.rg_event_release)
 end
 

@@ -21,7 +21,6 @@ local rows = require 'ridge.data.rows'
 local M = {}
 
 local slot = ref.slot
-local first_slot, part_slot = ffi.new 'int64_t[1]', ffi.new 'int64_t[1]'
 
 local Loader = class.class 'data.Loader'
 
@@ -210,8 +209,9 @@ end
 local function rows_at(self, step)
   local all = self.whole
   local first = step * all
-  C.rg_group_part(math.min(all, self.rows - first), self.rank, self.ranks, first_slot, part_slot)
-  return first + tonumber(first_slot[0]), tonumber(part_slot[0])
+  local part = ffi.new 'int64_t[2]'
+  C.rg_group_part(math.min(all, self.rows - first), self.rank, self.ranks, part, part + 1)
+  return first + tonumber(part[0]), tonumber(part[1])
 end
 
 -- All row numbers in a random order (Fisher and Yates; Durstenfeld, 1964).
@@ -230,7 +230,8 @@ end
 
 local function taken(x, index)
   call.settle()
-  call.check(C.rg_take(x._t, index._t, slot))
+  local st = C.rg_take(x._t, index._t, slot)
+  if st ~= 0 then call.fail(st) end
   return ref.wrap(slot[0])
 end
 

@@ -14,7 +14,7 @@ local Pool = class.class 'data.pool'
 
 local slot = ffi.new('rg_loader *[1]')
 local transform_slot = ffi.new('rg_transform *[1]')
-local out = ffi.new('rg_tensor *[8]')
+local out_t = ffi.typeof 'rg_tensor *[8]'
 
 -- One source as the core sees it.  The core holds what it reads: when a Lua state ends, its handles
 -- are empty before the loader is released, and a thread may be at work for longer than that.
@@ -101,6 +101,7 @@ function Pool:order(owner, order, first, n, tensors)
       C.rg_scope_keep(tensors[i]._t)
     end
   end
+  local out = out_t()
   for i, x in ipairs(tensors) do out[i - 1] = x._t end
   local index = order and order + first or ffi.new('int64_t[?]', n)
   if not order then
@@ -116,6 +117,7 @@ end
 ---@return function take returns its tensors, one for each source, or raises what went wrong
 function Pool:oldest()
   call.settle()
+  local out = out_t()
   local st = C.rg_loader_next(self.loader, out)
   if st == C.RG_EINTR then call.fail(st, 'data.Loader') end -- it is still to come
   local owner = table.remove(self.owners, 1)

@@ -29,7 +29,8 @@ local SPEC = {
 
 -- The file as memory, which goes when nobody holds it any more.
 local function map(path)
-  call.check(C.rg_map_open(path, slot), 'data.rows')
+  local st = C.rg_map_open(path, slot)
+  if st ~= 0 then call.fail(st, 'data.rows') end
   return ffi.gc(slot[0], C.rg_map_release)
 end
 

@@ -96,7 +96,8 @@ local function take(self, p)
   if at.flag:item() == 0 then return end
   if not x.grad then
     local grad = make.zeros(x:size(), { dtype = x.dtype })
-    call.check(C.rg_grad_exchange(x._t, grad._t, ref.slot), WHAT)
+    local st = C.rg_grad_exchange(x._t, grad._t, ref.slot)
+    if st ~= 0 then call.fail(st, WHAT) end
   end
   x.grad:copy_(at.piece)
 end

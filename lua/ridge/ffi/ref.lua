@@ -58,8 +58,12 @@ local function without_hook(f)
   if is_lua and debug.gethook() == nil then debug.sethook(hook, mask, count) end -- else Ctrl-C's
 end
 
+-- A finalizer that runs where Lua allocates may make handles, and more slots for them: what was
+-- read of `handles` holds until the next allocation.  Reading a pointer is one, a number is none.
+
 local function scan()
-  local free = handles._free
+  local size, free = handles._n, handles._free
+  if handles._n ~= size then return scan() end
   local before = handles._n_free
   local n = before
   for slot = 1, handles._n do
@@ -107,6 +111,7 @@ local function grow(t)
   local n = handles._n
   local more = math.max(64, 2 * n)
   local table = setmetatable(new_table(more, 0), weak)
+  if handles._n ~= n then return end -- a finalizer's handle wanted slots, too
   local status = C.rg_handles_grow(handles, more)
   if status ~= 0 then
     local message = ffi.string(C.rg_error_message())
@@ -152,8 +157,9 @@ end
 function M.wrap(t)
   if handles._due ~= 0 then reap() end
   if handles._n_free == 0 then grow(t) end
-  local free, tensors = handles._free, handles._tensors
+  local size, free, tensors = handles._n, handles._free, handles._tensors
   local handle = ctype(t)
+  if handles._n ~= size or handles._n_free == 0 then return M.wrap(t) end
   local n = handles._n_free - 1
   local slot = free[n]
   handles._n_free = n
@@ -213,7 +219,14 @@ function M.outlive(x)
   return x
 end
 
---- A place for a C function to put a new tensor.
-M.slot = ffi.new('rg_tensor *[6]')
+--- A place for a C function to put a new tensor.  It is read once, by the function that called C,
+--- and before it calls another one or allocates: there a finalizer may run and call an operation,
+--- which puts its own there.  (Compiled code runs finalizers where it begins, and that may be any
+--- function.)
+M.slot = ffi.new('rg_tensor *[1]')
+
+--- Places for several new tensors, of one call alone: the second is read when the first has a
+--- handle.
+M.slots = ffi.typeof 'rg_tensor *[3]'
 
 return M

@@ -35,7 +35,7 @@ end
 
 -- -- Of tensors ---------------------------------------------------------------------------------
 
-local given = ffi.new('rg_attention_options')
+local given_t, heads_t = ffi.typeof 'rg_attention_options', ffi.typeof 'rg_heads_options'
 local OF = {
   scale = { 'number', min = -1e30, max = 1e30, doc = 'of the scores; 1 / sqrt(d) when left out' },
   causal = { 'boolean', default = false, doc = 'query i sees keys 1 .. i' },
@@ -60,8 +60,10 @@ function M.attention(q, k, v, opts)
   opts = options.check(OF, opts, 'nn.attention')
   if opts.mask ~= nil then ref.need(opts.mask, 'nn.attention: the mask') end
   call.settle()
+  local given = given_t()
   given.scale, given.causal, given.block = opts.scale or 0, opts.causal and 1 or 0, opts.block
-  call.check(C.rg_attention(q._t, k._t, v._t, opts.mask and opts.mask._t, given, ref.slot))
+  local st = C.rg_attention(q._t, k._t, v._t, opts.mask and opts.mask._t, given, ref.slot)
+  if st ~= 0 then call.fail(st) end
   return ref.wrap(ref.slot[0])
 end
 
@@ -120,7 +122,7 @@ function Attention:init(n, opts)
   local seed = seeds(opts.seed)
   self.n, self.heads, self.causal, self.p = n, opts.heads, opts.causal, opts.dropout
   self.kind, self.mask = opts.kind, opts.mask
-  self.of = ffi.new('rg_heads_options', { heads = opts.heads, kind = KIND[opts.kind],
+  self.of = heads_t({ heads = opts.heads, kind = KIND[opts.kind],
     causal = opts.causal and 1 or 0, block = opts.block, kernel = feature.KERNEL[opts.kernel] })
   self.qkv = self:child('qkv', linear.Linear(n, 3 * n, { bias = opts.bias, seed = seed() }))
   self.out = self:child('out', linear.Linear(n, n, { bias = opts.bias, seed = seed() }))
@@ -140,10 +142,11 @@ function Attention:forward(x)
     blame.raise(('nn.MultiHeadAttention: x is %s, wanted [batch, length, %d]'):format(x:describe(),
       self.n), 'ESHAPE')
   end
-  local o, all = self.of, self.qkv(x)
+  local all = self.qkv(x)
+  call.settle()
+  local o = heads_t(self.of)
   o.p, o.kind = self.training and self.p or 0, KIND[self.kind]
   local mask, omega = call.pointer(self.mask), call.pointer(self.omega)
-  call.settle()
   call.run('nn.MultiHeadAttention', C.rg_heads, all._t, mask, omega, o, ref.slot)
   return self.out(ref.wrap(ref.slot[0]))
 end

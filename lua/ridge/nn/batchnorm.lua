@@ -18,7 +18,7 @@ local M = {}
 --- of it leaves that to the module. A copy of the module is another one.
 M.together = setmetatable({}, { __mode = 'k' })
 
-local given = ffi.new('rg_batch_norm_options')
+local given_t = ffi.typeof 'rg_batch_norm_options'
 
 local BatchNorm = class('nn.BatchNorm', Module)
 
@@ -59,13 +59,15 @@ function BatchNorm:forward(x)
   local others = self.training and M.together[self]
   local y = others and others(self, x)
   if y then return y end
+  call.settle()
+  local given = given_t()
   given.eps, given.momentum, given.axis = self.eps, self.momentum, self.layout == 'nhwc' and -1 or 1
   given.batch = self.training and 1 or 0
   given.keep = self.training and not recompute.again and 1 or 0 -- once a step
-  call.settle()
   -- not tried again when memory runs out: the batch may be in the running mean already
-  call.check(C.rg_batch_norm(x._t, self.weight and self.weight._t, self.bias and self.bias._t,
-    self.running_mean._t, self.running_var._t, given, ref.slot), 'nn.BatchNorm')
+  local st = C.rg_batch_norm(x._t, self.weight and self.weight._t, self.bias and self.bias._t,
+    self.running_mean._t, self.running_var._t, given, ref.slot)
+  if st ~= 0 then call.fail(st, 'nn.BatchNorm') end
   return ref.wrap(ref.slot[0])
 end
 

@@ -49,7 +49,7 @@ local SPECS = {}
 
 SPECS.cross_entropy = CROSS_ENTROPY.spec
 
-local cross = ffi.new('rg_cross_entropy_options')
+local cross_t = ffi.typeof 'rg_cross_entropy_options'
 local noting -- the entry of the innermost `with_total`: the last mean of a cross entropy in it
 
 --- Cross entropy of scores with labels; softmax is part of it.
@@ -63,9 +63,10 @@ function M.cross_entropy(x, labels, opts)
   need(labels, 'cross_entropy')
   opts = options.check(SPECS.cross_entropy, opts, 'cross_entropy')
   if ranges.met then ranges.met('loss', M.cross_entropy, x, labels, opts) end
-  local weight = opts.weight ~= nil and need(opts.weight, 'cross_entropy')._t or nil
+  if opts.weight ~= nil then need(opts.weight, 'cross_entropy') end
   call.settle()
-  CROSS_ENTROPY.write(cross, opts, 'cross_entropy')
+  local cross = CROSS_ENTROPY.write(cross_t(), opts, 'cross_entropy')
+  local weight = opts.weight ~= nil and opts.weight._t or nil
   local st = C.rg_cross_entropy(x._t, labels._t, weight, cross, slot)
   if st ~= 0 then call.again(st, C.rg_cross_entropy, x._t, labels._t, weight, cross, slot) end
   local loss = ref.wrap(slot[0])

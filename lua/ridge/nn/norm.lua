@@ -118,8 +118,8 @@ function GroupNorm:forward(x)
     blame.raise(('nn.GroupNorm: x is %s, wanted %d channels on axis 2'):format(x:describe(),
       self.n), 'ESHAPE')
   end
-  local weight, bias = call.pointer(self.weight), call.pointer(self.bias)
   call.settle()
+  local weight, bias = call.pointer(self.weight), call.pointer(self.bias)
   call.run('nn.GroupNorm', C.rg_group_norm, x._t, weight, bias, self.groups, self.eps, ref.slot)
   return ref.wrap(ref.slot[0])
 end

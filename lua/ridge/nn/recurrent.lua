@@ -21,8 +21,6 @@ local Module = require 'ridge.nn.module'
 
 local M = {}
 
-local slot = ref.slot
-
 local SPEC = {
   layers = { 'integer', default = 1, min = 1, doc = 'one on top of the other' },
   bidirectional = { 'boolean', default = false, doc = 'a second one from the end to the begin' },
@@ -58,6 +56,7 @@ local function run(self, cell, x, h, c)
   local w, b, backwards = recurrent.weight, recurrent.bias, cell.backwards and 1 or 0
   local what, pointer = getmetatable(self).__name, call.pointer
   call.settle()
+  local slot = ref.slots()
   local st = C.rg_recurrent(x._t, pointer(h), pointer(c), pointer(wx), pointer(bx), w._t,
     pointer(b), self.kind, backwards, slot, slot + 1, slot + 2)
   if st ~= 0 then -- tensors are read here once more, so that they are held until then

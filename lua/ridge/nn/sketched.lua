@@ -122,11 +122,12 @@ local function sketch(self, weight, bias, opts)
   self.num_terms, self.low_rank, self.form = opts.num_terms, opts.low_rank, FORM[opts.form]
   self.activation, self.act, self.p = opts.activation, base.ACT[opts.activation], opts.dropout
   call.settle()
+  local made = ffi.new('rg_tensor *[?]', C.RG_SKETCH_PARTS)
   call.run('nn.SKLinear', C.rg_sketch, weight._t, self.num_terms, self.low_rank, self.form,
-    opts.seed, slot)
+    opts.seed, made)
   self._parts = {}
   for i = 0, C.RG_SKETCH_PARTS - 1 do
-    if slot[i] ~= nil then self._parts[i + 1] = ref.wrap(slot[i]) end
+    if made[i] ~= nil then self._parts[i + 1] = ref.wrap(made[i]) end
   end
   self:take_views()
   self:may('bias', bias)
@@ -192,9 +193,9 @@ function SKLinear:forward(x)
   local parts = self._parts
   if not parts then
     parts = composed(self)
-    held = parts
   end
   call.settle()
+  if not self._parts then held = parts end
   local bias = self._tensors.bias
   if not bias and self._wrapped then bias = self.bias end
   local b = nil
@@ -263,8 +264,8 @@ end
 function SKLinear:effective_weight()
   local parts = self._parts or composed(self)
   local list = ffi.new('rg_tensor *[?]', C.RG_SKETCH_PARTS)
-  for i, x in ipairs(parts) do list[i - 1] = x._t end
   call.settle()
+  for i, x in ipairs(parts) do list[i - 1] = x._t end
   call.run('nn.SKLinear', C.rg_sketch_weight, list, self.num_terms, self.low_rank, self.form, slot)
   held = parts
   held = nil

@@ -109,8 +109,8 @@ end
 ---@return Tensor [n x c_out x ...]
 function Sketched:forward(x)
   ref.need(x, 'nn.SKConv2d')
-  local bias = call.pointer(self.bias)
   call.settle()
+  local bias = call.pointer(self.bias)
   call.run('nn.SKConv2d', C.rg_sketched_conv2d, x._t, self.S1s._t, self.U1s._t, bias,
     self.num_terms, self.options, ref.slot)
   return ref.wrap(ref.slot[0])

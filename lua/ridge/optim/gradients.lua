@@ -49,8 +49,8 @@ end
 
 -- The norm of n tensors of one device.
 local function norm_at(pointers, n)
-  local list = ffi.new('const rg_tensor *[?]', n, pointers)
   call.settle()
+  local list = ffi.new('const rg_tensor *[?]', n, pointers)
   local status = C.rg_total_norm(list, n, ref.slot)
   if status ~= 0 then call.fail(status, 'grad_norm') end
   return ref.wrap(ref.slot[0])
@@ -79,8 +79,10 @@ end
 local function arrived(params, at)
   local held = {}
   for _, i in ipairs(at) do
-    call.check(C.rg_grad_of(params[i]._t, ref.slot))
-    if ref.slot[0] ~= nil then held[#held + 1] = ref.slot[0] end
+    local st = C.rg_grad_of(params[i]._t, ref.slot)
+    if st ~= 0 then call.fail(st) end
+    local there = ref.slot[0] -- read once: whatever runs behind it may use the slot
+    if there ~= nil then held[#held + 1] = there end
   end
   return held
 end

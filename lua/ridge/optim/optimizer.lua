@@ -219,10 +219,12 @@ local function gather(group, place)
   local n = 0
   for _, i in ipairs(place.at) do
     local p = group.params[i]
-    call.check(C.rg_grad_of(p._t, slot))
-    if slot[0] ~= nil then
-      place.held[n + 1] = slot[0]
-      place.param[n], place.grad[n] = p._t, slot[0]
+    local st = C.rg_grad_of(p._t, slot)
+    if st ~= 0 then call.fail(st) end
+    local grad = slot[0] -- read once: whatever runs behind it may use the slot
+    if grad ~= nil then
+      place.held[n + 1] = grad
+      place.param[n], place.grad[n] = p._t, grad
       for k, states in ipairs(group.states) do place.state[k][n] = states[i]._t end
       n = n + 1
     end

@@ -15,18 +15,13 @@ local state = require 'ridge.state'
 local M = { passes = 0 }
 
 local MOST = 64 -- inputs of a function
-local pass_slot = ffi.new('rg_backward_pass *[1]')
-local arriving = ffi.new('rg_tensor *[8]')
-local given = ffi.new('rg_tensor *[?]', MOST)
-local list_in = ffi.new('const rg_tensor *[?]', MOST)
-local list_out = ffi.new('rg_tensor *[8]')
-local dead = ffi.new('int64_t[64]')
 local recorded = ffi.new('int32_t[1]')
 
 -- Functions by number; what the core says is gone goes.
 local functions, last, count = {}, 0, 0
 
 local function drain()
+  local dead = ffi.new 'int64_t[64]'
   repeat
     local n = tonumber(C.rg_grad_dead(dead, 64))
     for i = 0, n - 1 do
@@ -67,6 +62,8 @@ function M.record(inputs, results, gradient, flags)
     blame.raise(('function: %d inputs and %d results; %d and 8 are the most'):format(#inputs,
       #results, MOST))
   end
+  local list_in = ffi.new('const rg_tensor *[?]', math.max(1, #inputs))
+  local list_out = ffi.new 'rg_tensor *[8]'
   for i = 1, #inputs do list_in[i - 1] = inputs[i]._t end
   for i = 1, #results do list_out[i - 1] = results[i]._t end
   local id = M.number()
@@ -78,17 +75,20 @@ end
 
 -- Answer one question of the pass. What passed and is not kept releases what it held.
 local function answer(pass, keeps)
+  local arriving = ffi.new 'rg_tensor *[8]'
   local id = tonumber(C.rg_backward_asks(pass, arriving))
   local f = functions[id]
   local dout = {}
   for i = 1, f.m do
-    dout[i] = arriving[i - 1] ~= nil and ref.wrap(arriving[i - 1]) or false
+    local dy = arriving[i - 1]
+    dout[i] = dy ~= nil and ref.wrap(dy) or false
   end
   local dx = f.gradient(dout, pass)
   if type(dx) ~= 'table' then
     blame.raise('backward: a function gives a list of gradients, one for each input, got '
       .. blame.show(dx))
   end
+  local given = ffi.new('rg_tensor *[?]', math.max(1, f.n))
   for i = 1, f.n do
     local x = dx[i]
     if x then ref.need(x, ('backward: gradient %d of a function'):format(i)) end
@@ -115,8 +115,10 @@ end
 local function taken(pass, tensors)
   local out = {}
   for i, x in ipairs(tensors) do
-    call.check(C.rg_backward_take(pass, x._t, ref.slot), 'grad')
-    out[i] = ref.slot[0] ~= nil and ref.wrap(ref.slot[0])
+    local st = C.rg_backward_take(pass, x._t, ref.slot)
+    if st ~= 0 then call.fail(st, 'grad') end
+    local grad = ref.slot[0]
+    out[i] = grad ~= nil and ref.wrap(grad)
   end
   return out
 end
@@ -145,7 +147,7 @@ function M.run(y, dy, flags, taking, outer)
     call.check(C.rg_backward(y._t, dy ~= nil and dy._t or nil, flags))
     return nil
   end
-  local tells = leaves.count > 0 and not outer
+  local tells, pass_slot = leaves.count > 0 and not outer, ffi.new('rg_backward_pass *[1]')
   call.check(C.rg_backward_begin(y._t, dy ~= nil and dy._t or nil,
     flags + (tells and C.RG_BACKWARD_TELL or 0), pass_slot), 'backward')
   local pass = ffi.gc(pass_slot[0], C.rg_backward_end) -- a coroutine may stop on it for good

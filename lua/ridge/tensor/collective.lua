@@ -15,8 +15,7 @@ local M = {}
 local SETTINGS = settings.of(schema.of 'all_reduce')
 local MOST = C.RG_MAX_REPLICAS
 
-local pointers = ffi.new('rg_tensor *[?]', MOST)
-local struct = ffi.new 'rg_all_reduce_options'
+local pointers_t, struct_t = ffi.typeof 'rg_tensor *[?]', ffi.typeof 'rg_all_reduce_options'
 
 --- All-reduce: every tensor of a list becomes the sum of all, added up in the order of the list,
 --- with the same bits in each. Those of other devices are copied to that of the first, and back.
@@ -42,8 +41,9 @@ function M.all_reduce_(list, opts)
   -- by number: a list with a hole is longer than what ipairs sees of it
   for i = 1, n do ref.need(list[i], 'all_reduce_: tensor ' .. i) end
   call.settle()
+  local struct = SETTINGS.write(struct_t(), opts, 'all_reduce_')
+  local pointers = pointers_t(math.max(1, n))
   for i = 1, n do pointers[i - 1] = list[i]._t end
-  SETTINGS.write(struct, opts, 'all_reduce_')
   call.check(C.rg_all_reduce_(pointers, n, struct), 'all_reduce_')
   return list
 end

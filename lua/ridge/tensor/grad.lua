@@ -96,7 +96,8 @@ docs.detach = 'detach(): the same elements, through which no gradient flows'
 function methods.detach(x, extra)
   if extra ~= nil then surplus('detach', '', extra) end
   need(x, 'detach')
-  call.check(C.rg_detach(x._t, slot))
+  local st = C.rg_detach(x._t, slot)
+  if st ~= 0 then call.fail(st) end
   return ref.wrap(slot[0])
 end
 
@@ -118,8 +119,10 @@ end
 properties.requires_grad = { function(t) return C.rg_requires_grad(t) == 1 end,
   'does gradient flow into it or through it?' }
 properties.grad = { function(t)
-  call.check(C.rg_grad_of(t, slot))
-  return slot[0] ~= nil and ref.wrap(slot[0]) or nil
+  local st = C.rg_grad_of(t, slot)
+  if st ~= 0 then call.fail(st) end
+  local grad = slot[0]
+  return grad ~= nil and ref.wrap(grad) or nil
 end, 'the accumulated gradient, or nil' }
 
 -- -- Recording ------------------------------------------------------------------------------

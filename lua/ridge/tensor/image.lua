@@ -93,8 +93,6 @@ end
 local BIASED = { bias = { 'any', doc = 'one number for each channel of the result' } }
 for name, rule in pairs(M.CONV) do BIASED[name] = rule end
 
-local conv = ffi.new('rg_conv2d_options')
-
 docs.conv2d = 'conv2d(w, {bias =, stride = 1, padding = 0, dilation = 1, groups = 1}): convolution'
 --- Two-dimensional convolution (cross-correlation) of images.
 ---@param x Tensor [n x c x h x w], channels last with layout = 'nhwc'
@@ -108,11 +106,12 @@ function methods.conv2d(x, w, opts, extra)
   need(x, 'conv2d')
   need(w, 'conv2d')
   opts = options.check(BIASED, opts, 'conv2d')
-  local b = opts.bias ~= nil and need(opts.bias, 'conv2d')._t or nil
-  local shape = w._t._ndim == 4 and w._t._shape or nil
+  if opts.bias ~= nil then need(opts.bias, 'conv2d') end
   call.settle()
-  local o = M.write_conv(conv, opts, shape and tonumber(shape[2]) or 1,
+  local shape = w._t._ndim == 4 and w._t._shape or nil
+  local o = M.conv_options(opts, shape and tonumber(shape[2]) or 1,
     shape and tonumber(shape[3]) or 1, 'conv2d')
+  local b = opts.bias ~= nil and opts.bias._t or nil
   local st = C.rg_conv2d(x._t, w._t, b, o, slot)
   if st ~= 0 then call.again(st, C.rg_conv2d, x._t, w._t, b, o, slot) end
   return ref.wrap(slot[0])

@@ -14,7 +14,7 @@ local random = require 'ridge.random'
 local M = {}
 
 local slot, wrap = ref.slot, ref.wrap
-local shape_buffer = ffi.new('int64_t[8]')
+local shape_t = ffi.typeof 'int64_t[8]'
 local MAX_DIMS = C.RG_MAX_DIMS
 
 local MAKE = {
@@ -34,16 +34,18 @@ local DRAW_WHOLE = {
   device = MAKE.device, pinned = MAKE.pinned, generator = DRAW.generator,
 }
 
---- Fill the shape buffer from a list of sizes; returns the number of axes.
+--- A list of sizes as C reads it.
 ---@param sizes table
 ---@param what string the function asking, for errors
 ---@param negative boolean|nil C works out what a negative size means
----@return number
+---@return number of axes
+---@return cdata int64_t array, of this call alone
 function M.shape(sizes, what, negative)
   local n = #sizes
   if n > MAX_DIMS then
     blame.raise(('%s: %d axes; at most %d are possible'):format(what, n, MAX_DIMS), 'ESHAPE')
   end
+  local shape = shape_t()
   for i = 1, n do
     local size = sizes[i]
     if type(size) ~= 'number' or size ~= math.floor(size) or math.abs(size) > 2 ^ 53 then
@@ -53,12 +55,10 @@ function M.shape(sizes, what, negative)
     if size < 0 and not negative then
       blame.raise(('%s: size %d is %d; none is negative here'):format(what, i, size), 'ESHAPE')
     end
-    shape_buffer[i - 1] = size
+    shape[i - 1] = size
   end
-  return n
+  return n, shape
 end
-
-M.shape_buffer = shape_buffer
 
 --- Split (2, 3, {dtype = ...}) or ({2, 3}, {...}) into sizes and checked options.
 local function parse(what, spec, ...)
@@ -87,10 +87,10 @@ end
 local function empty(what, sizes, opts)
   local code, device = dtype.code(opts.dtype, what), place.of(opts, what)
   call.settle()
-  local ndim = M.shape(sizes, what)
-  local st = C.rg_empty(code, device, shape_buffer, ndim, slot)
+  local ndim, shape = M.shape(sizes, what)
+  local st = C.rg_empty(code, device, shape, ndim, slot)
   if st == C.RG_ENOMEM then
-    call.again(st, C.rg_empty, code, device, shape_buffer, ndim, slot)
+    call.again(st, C.rg_empty, code, device, shape, ndim, slot)
   elseif st ~= 0 then
     call.fail(st, what)
   end
@@ -261,14 +261,16 @@ function M.tensor(values, opts)
   local code = dtype.code(opts.dtype, 'tensor')
   local device = place.of(opts, 'tensor')
   call.settle()
-  local ndim = M.shape(sizes, 'tensor')
-  call.check(C.rg_tensor_from_doubles(buffer, count, code, shape_buffer, ndim, slot))
+  local ndim, shape = M.shape(sizes, 'tensor')
+  local st = C.rg_tensor_from_doubles(buffer, count, code, shape, ndim, slot)
+  if st ~= 0 then call.fail(st) end
   local made = wrap(slot[0])
   if device == 0 then return made end
   local host = made._t
   call.run('tensor', C.rg_to_device, host, device, slot)
+  local moved = wrap(slot[0])
   made:release()
-  return wrap(slot[0])
+  return moved
 end
 
 -- -- Random -------------------------------------------------------------------------------

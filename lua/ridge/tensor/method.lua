@@ -7,6 +7,7 @@
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
+local arguments = require 'ridge.tensor.arguments'
 local call = require 'ridge.ffi.call'
 local ref = require 'ridge.ffi.ref'
 local blame = require 'ridge.blame'
@@ -21,7 +22,7 @@ local M = {}
 -- -- Arguments ----------------------------------------------------------------------------
 
 local MOST = 2 ^ 31 - 1 -- what C takes for an axis: it says itself which ones there are
-local axes_buffer = ffi.new('int32_t[8]')
+local axes_t = ffi.typeof 'int32_t[8]'
 
 --- An axis as C counts it: 1 is the first, negative counts from the end.
 ---@param axis number
@@ -42,19 +43,32 @@ function M.axis(axis, what)
   return axis > 0 and axis - 1 or axis
 end
 
---- Axes for a reduction into the buffer; nil is all of them.
+-- Lists of one axis, by the axis; nobody writes into them again.
+local ALL, ONE = axes_t(), {}
+for axis = -8, 7 do
+  ONE[axis] = axes_t()
+  ONE[axis][0] = axis
+end
+
+--- Axes of a reduction as C reads them, and how many; nil is all of them.
 local function axes_of(axes, what)
-  if axes == nil then return 0 end
+  if axes == nil then return ALL, 0 end
   if type(axes) == 'number' then
-    axes_buffer[0] = M.axis(axes, what)
-    return 1
+    local axis = M.axis(axes, what)
+    local list = ONE[axis]
+    if not list then
+      list = axes_t()
+      list[0] = axis
+    end
+    return list, 1
   end
   if type(axes) ~= 'table' or #axes > 8 then
     blame.raise(('%s: axes are a number or a list of numbers'):format(what), 'EAXIS')
   end
   options.list(axes, what)
-  for i, axis in ipairs(axes) do axes_buffer[i - 1] = M.axis(axis, what) end
-  return #axes
+  local list = axes_t()
+  for i, axis in ipairs(axes) do list[i - 1] = M.axis(axis, what) end
+  return list, #axes
 end
 
 --- A number, or the default where nothing is given.
@@ -105,7 +119,7 @@ local function convert(arg)
   elseif arg.kind == 'axis' then
     return ('%s = axis_of(%s or %s, NAME)'):format(name, name, default), name
   elseif arg.kind == 'axes' then
-    return ('local n = axes_of(%s, NAME)'):format(name), 'axes_buffer, n'
+    return ('local axes_at, n = axes_of(%s, NAME)'):format(name), 'axes_at, n'
   elseif arg.kind == 'dtype' then
     return ('%s = dtype_code(%s, NAME)'):format(name, name), name
   elseif arg.kind == 'act' then
@@ -115,34 +129,22 @@ local function convert(arg)
 end
 
 local HEAD = [[
-local C, NAME, f, slot, need, wrap, settle, again, check, axis_of, axes_of, axes_buffer, number,
-  whole, dtype_code, act, pointer, inputs, struct, flag, surplus, TAKES = ...
+local C, NAME, f, slot, need, wrap, settle, again, check, axis_of, axes_of, number, whole,
+  dtype_code, act, pointer, take, slots, flag, surplus, TAKES = ...
 ]]
 
-local C_TYPE = { i32 = 'int32_t', i64 = 'int64_t', f64 = 'double' }
-
 -- What an operation without a function of its own is given: tensors in a list, arguments in their
--- struct. The list is written where nothing is collected before the call, and once more for a
--- second try: compiled code holds a tensor only up to its last use.
+-- struct (ridge.tensor.arguments). The list is written where nothing is collected before the call,
+-- and once more for a second try: compiled code holds a tensor only up to its last use.
 local function through_schema(record, tensors, args, values, lines)
   local list = {}
+  lines[#lines + 1] = 'local set = take(); local inputs = set.inputs'
   for i, tensor in ipairs(tensors) do list[i] = ('inputs[%d] = %s'):format(i - 1, tensor) end
-  for i = 1, #args do
-    lines[#lines + 1] = ('struct[%d][0] = %s'):format(i, values[i])
+  for i, arg in ipairs(args) do
+    lines[#lines + 1] = ('set.at_%s[0] = %s'):format(arg.name, values[i])
   end
-  return list, { record.index, 'inputs', #tensors, 'struct[0]',
+  return list, { record.index, 'inputs', #tensors, 'set.bytes',
            record.draws and 'pointer(generator, NAME)' or 'nil' }
-end
-
--- The struct of a record's arguments and, from 1 on, where each one lies in it.
-local function struct_of(record)
-  local bytes = ffi.new('double[?]', math.max(1, math.ceil(record.args_bytes / 8)))
-  local fields = { [0] = bytes }
-  for i, arg in ipairs(schema.named(record)) do
-    local place = ffi.cast('char *', bytes) + arg.offset
-    fields[i] = ffi.cast(assert(C_TYPE[arg.type], arg.name) .. ' *', place)
-  end
-  return fields
 end
 
 --- Does C have a function for a record, by its own name?
@@ -172,8 +174,8 @@ function M.text(record)
     parameters[#parameters + 1] = arg.name
     lines[#lines + 1], values[i] = convert(arg)
   end
-  local list = {}
-  if has_own(record) then
+  local list, own = {}, has_own(record)
+  if own then
     for _, value in ipairs(values) do given[#given + 1] = value end
     if record.draws then given[#given + 1] = 'pointer(generator, NAME)' end
   else
@@ -182,17 +184,21 @@ function M.text(record)
   if record.draws then parameters[#parameters + 1] = 'generator' end
   parameters[#parameters + 1] = 'more'
   table.insert(lines, 1, 'if more ~= nil then surplus(NAME, TAKES, more) end')
-  local results = {}
+  -- a second result is read when the first has a handle: no other call may write there
+  local results, made = {}, #record.results > 1 and not record.into and 'made' or 'slot'
+  if made == 'made' then lines[#lines + 1] = 'local made = slots()' end
   for i = 1, record.into and 0 or #record.results do
-    given[#given + 1] = i == 1 and 'slot' or 'slot + ' .. i - 1
-    results[i] = ('wrap(slot[%d])'):format(i - 1)
+    given[#given + 1] = i == 1 and made or made .. ' + ' .. i - 1
+    results[i] = ('wrap(%s[%d])'):format(made, i - 1)
   end
   local c = table.concat(given, ', ')
   local fill = table.concat(list, '; ')
   lines[#lines + 1] = fill
   -- a draw that was taken is gone: there is no second try
-  lines[#lines + 1] = record.draws and ('check(f(%s), NAME)'):format(c) or
-    ('local st = f(%s)\n  if st ~= 0 then %s again(st, f, %s) end'):format(c, fill, c)
+  lines[#lines + 1] = record.draws
+    and ('local st = f(%s)\n  if st ~= 0 then check(st, NAME) end'):format(c)
+    or ('local st = f(%s)\n  if st ~= 0 then %s again(st, f, %s) end'):format(c, fill, c)
+  if not own then lines[#lines + 1] = 'set.taken = false' end
   lines[#lines + 1] = 'return ' .. (record.into and 'x' or table.concat(results, ', '))
   return ('%sreturn function(%s)\n  %s\nend\n'):format(HEAD, table.concat(parameters, ', '),
     table.concat(lines, '\n  '))
@@ -209,10 +215,9 @@ function M.make(record)
   local own = has_own(record)
   local parameters = schema.signature(record):match '%((.*)%) %->':gsub('^x,? ?', '')
   local method = compiled(C, name, own and C['rg_' .. name] or C.rg_op_call, ref.slot, ref.need,
-    ref.wrap, call.settle, call.again, call.check, M.axis, axes_of, axes_buffer, M.number, whole,
-    dtype.code, act, random.pointer,
-    not own and ffi.new('const rg_tensor *[?]', math.max(1, #record.inputs)),
-    not own and struct_of(record), options.flag, elementwise.surplus, parameters)
+    ref.wrap, call.settle, call.again, call.check, M.axis, axes_of, M.number, whole,
+    dtype.code, act, random.pointer, not own and arguments.of(record), ref.slots, options.flag,
+    elementwise.surplus, parameters)
   return name, method, ('%s(%s): %s'):format(name, parameters, record.doc)
 end
 

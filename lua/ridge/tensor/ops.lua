@@ -158,9 +158,11 @@ function M.concat(list, axis)
   if type(list) ~= 'table' then blame.raise('concat: a list of tensors is expected') end
   local n = #list
   local pointers = ffi.new('const rg_tensor *[?]', math.max(n, 1))
-  for i = 1, n do pointers[i - 1] = need(list[i], 'concat')._t end
+  for i = 1, n do need(list[i], 'concat') end
   settle()
-  call.check(C.rg_concat(pointers, n, M.axis(axis or 1, 'concat'), slot))
+  for i = 1, n do pointers[i - 1] = list[i]._t end
+  local st = C.rg_concat(pointers, n, M.axis(axis or 1, 'concat'), slot)
+  if st ~= 0 then call.fail(st) end
   return wrap(slot[0])
 end
 

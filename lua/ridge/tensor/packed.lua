@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 --- Products with weights of a few bits, and packing such weights.
 
+local C = require 'ridge.ffi.lib'
+local arguments = require 'ridge.tensor.arguments'
 local call = require 'ridge.ffi.call'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
@@ -10,9 +12,11 @@ local schema = require 'ridge.tensor.schema'
 
 local M = {}
 
-local need = ref.need
+local need, slot = ref.need, ref.slot
 local pack_bits, unpack_bits = run.of 'pack_bits', run.of 'unpack_bits'
-local inputs, args, multiply = run.filled 'packed_linear'
+local LINEAR = schema.of 'packed_linear'
+local index, n_in = LINEAR.index, #LINEAR.inputs
+local arguments_of = arguments.of(LINEAR)
 
 local SPEC = {
   bits = { 'integer', required = true, doc = 'of a weight: 2, 3, 4, 6 or 8' },
@@ -52,13 +56,13 @@ function M.unpack_bits(packed, opts)
   return unpack_bits({ packed }, { bits = opts.bits })
 end
 
-local function once(x, w, scale, min, bias, x_scale, bits, group, act, answer)
+local function once(set, x, w, scale, min, bias, x_scale)
+  local inputs = set.inputs
   inputs[0], inputs[1], inputs[2] = x._t, w._t, scale._t
   inputs[3] = min ~= nil and min._t or nil
   inputs[4] = bias ~= nil and bias._t or nil
   inputs[5] = x_scale ~= nil and x_scale._t or nil
-  args.bits[0], args.group[0], args.act[0], args.dtype[0] = bits, group, act, answer
-  return multiply()
+  return C.rg_op_call(index, inputs, n_in, set.bytes, nil, slot)
 end
 
 -- The product, of arguments that were checked: no table of options is read, whose keys keep LuaJIT
@@ -77,11 +81,12 @@ end
 function M.product(x, w, scale, min, bias, x_scale, bits, group, act, answer)
   -- paying memory debt collects, and calls who watches: what is filled in is filled in behind it
   call.settle()
-  local st = once(x, w, scale, min, bias, x_scale, bits, group, act, answer)
-  if st ~= 0 then
-    call.again(st, once, x, w, scale, min, bias, x_scale, bits, group, act, answer)
-  end
-  return ref.wrap(ref.slot[0])
+  local set = arguments_of()
+  set.at_bits[0], set.at_group[0], set.at_act[0], set.at_dtype[0] = bits, group, act, answer
+  local st = once(set, x, w, scale, min, bias, x_scale)
+  if st ~= 0 then call.again(st, once, set, x, w, scale, min, bias, x_scale) end
+  set.taken = false
+  return ref.wrap(slot[0])
 end
 
 --- act(x W' + bias) with weights of a few bits, opened as they are multiplied: W is (code -

@@ -23,8 +23,7 @@ local SETTINGS = settings.of(schema.of 'scaled_linear', {
   rules = { bias = { 'any', doc = 'one number a row of w: floats, or i32 added to the sums' },
     y_scale = Y_SCALE, dtype = { choices = RESULTS } },
 })
-local linear = ffi.new('rg_scaled_linear_options')
-local args = {} -- what C is given, by its names
+local linear_t = ffi.typeof 'rg_scaled_linear_options'
 
 --- act(((x - x_zero) w') x_scale w_scale + bias) of factors of 8 bits.  Sums of bytes are exact, in
 --- i32, and the same on every CPU; all else is computed in f32, but for sums of 8-bit floats by
@@ -50,12 +49,14 @@ function M.scaled_linear(x, w, x_scale, w_scale, opts)
   x_scale = x_scale ~= nil and run.number(x_scale, x, 'scaled_linear') or nil
   w_scale = run.number(w_scale, x, 'scaled_linear')
   opts = options.check(SETTINGS.spec, opts, 'scaled_linear')
-  local b = opts.bias ~= nil and need(opts.bias, 'scaled_linear')._t or nil
+  if opts.bias ~= nil then need(opts.bias, 'scaled_linear') end
   local y_scale = opts.y_scale ~= nil and run.number(opts.y_scale, x, 'scaled_linear') or nil
   call.settle()
-  SETTINGS.write(args, opts, 'scaled_linear')
+  local args = SETTINGS.write({}, opts, 'scaled_linear') -- what C is given, by its names
+  local linear = linear_t()
   linear.act, linear.dtype = args.act, args.dtype
   linear.x_zero, linear.y_zero = args.x_zero, args.y_zero
+  local b = opts.bias ~= nil and opts.bias._t or nil
   local x_t, y_t = x_scale and x_scale._t or nil, y_scale and y_scale._t or nil
   local st = C.rg_scaled_linear_with(x._t, w._t, x_t, w_scale._t, b, y_t, linear, slot)
   if st ~= 0 then
@@ -77,7 +78,7 @@ local CONV_OPTIONS = {}
 for _, spec in ipairs { image.CONV, CONV.spec } do
   for name, rule in pairs(spec) do CONV_OPTIONS[name] = rule end
 end
-local conv = ffi.new('rg_scaled_conv2d_options')
+local conv_t = ffi.typeof 'rg_scaled_conv2d_options'
 
 --- Convolution of bytes: act(x_scale w_scale conv2d(x - x_zero, w) + bias), with exact sums; what
 --- is around an image stands for 0.  With dtype 'i8' or 'u8' the result is bytes as well:
@@ -99,15 +100,16 @@ function M.scaled_conv2d(x, w, x_scale, w_scale, opts)
   x_scale = run.number(x_scale, x, 'scaled_conv2d')
   w_scale = run.number(w_scale, x, 'scaled_conv2d')
   opts = options.check(CONV_OPTIONS, opts, 'scaled_conv2d')
-  local b = opts.bias ~= nil and need(opts.bias, 'scaled_conv2d')._t or nil
+  if opts.bias ~= nil then need(opts.bias, 'scaled_conv2d') end
   local y_scale = opts.y_scale ~= nil and run.number(opts.y_scale, x, 'scaled_conv2d') or nil
-  local shape = w._t._ndim == 4 and w._t._shape or nil
   call.settle()
+  local shape, conv = w._t._ndim == 4 and w._t._shape or nil, conv_t()
   image.write_conv(conv.conv, opts, shape and tonumber(shape[2]) or 1,
     shape and tonumber(shape[3]) or 1, 'scaled_conv2d')
-  CONV.write(args, opts, 'scaled_conv2d')
+  local args = CONV.write({}, opts, 'scaled_conv2d')
   conv.conv.act = args.act
   conv.more.x_zero, conv.more.y_zero, conv.more.dtype = args.x_zero, args.y_zero, args.dtype
+  local b = opts.bias ~= nil and opts.bias._t or nil
   local y_t = y_scale and y_scale._t or nil
   local st = C.rg_scaled_conv2d(x._t, w._t, x_scale._t, w_scale._t, b, y_t, conv, slot)
   if st ~= 0 then

@@ -15,9 +15,9 @@ local M = { methods = {}, docs = {} }
 local methods, docs = M.methods, M.docs
 local surplus = require('ridge.tensor.elementwise').surplus
 local slot, wrap, need = ref.slot, ref.wrap, ref.need
-local index_buffer = ffi.new('int64_t[8]')
+local index_t = ffi.typeof 'int64_t[8]'
 local FIRST = ffi.new('int64_t[8]') -- the index of the first element
-local order_buffer = ffi.new('int32_t[8]')
+local order_t = ffi.typeof 'int32_t[8]'
 
 --- Position i (from 1, or negative from the end) of an axis, as C counts it.
 local function position(x, axis, i, what)
@@ -38,11 +38,6 @@ local function sizes_of(what, ...)
   return type(first) == 'table' and options.list(first, what) or { ... }
 end
 
-local function take(st, what)
-  if st ~= 0 then call.fail(st, what) end
-  return wrap(slot[0])
-end
-
 docs.view = 'view(sizes...): the same elements in another shape; -1 is worked out'
 --- The same elements in another shape, without copying.
 ---@param x Tensor
@@ -50,8 +45,10 @@ docs.view = 'view(sizes...): the same elements in another shape; -1 is worked ou
 ---@return Tensor
 function methods.view(x, ...)
   need(x, 'view')
-  local ndim = make.shape(sizes_of('view', ...), 'view', true)
-  return take(C.rg_view(x._t, make.shape_buffer, ndim, slot))
+  local ndim, shape = make.shape(sizes_of('view', ...), 'view', true)
+  local st = C.rg_view(x._t, shape, ndim, slot)
+  if st ~= 0 then call.fail(st) end
+  return wrap(slot[0])
 end
 
 docs.reshape = 'reshape(sizes...): as view, copying first where the strides need it'
@@ -62,9 +59,9 @@ docs.reshape = 'reshape(sizes...): as view, copying first where the strides need
 function methods.reshape(x, ...)
   need(x, 'reshape')
   call.settle()
-  local ndim = make.shape(sizes_of('reshape', ...), 'reshape', true)
-  local st = C.rg_reshape(x._t, make.shape_buffer, ndim, slot)
-  if st ~= 0 then call.again(st, C.rg_reshape, x._t, make.shape_buffer, ndim, slot) end
+  local ndim, shape = make.shape(sizes_of('reshape', ...), 'reshape', true)
+  local st = C.rg_reshape(x._t, shape, ndim, slot)
+  if st ~= 0 then call.again(st, C.rg_reshape, x._t, shape, ndim, slot) end
   return wrap(slot[0])
 end
 
@@ -77,8 +74,10 @@ docs.transpose = 'transpose(a, b): two axes exchanged'
 function methods.transpose(x, a, b, extra)
   if extra ~= nil then surplus('transpose', 'a, b', extra) end
   need(x, 'transpose')
-  return take(C.rg_transpose(x._t, ops.axis(a or -2, 'transpose'), ops.axis(b or -1, 'transpose'),
-    slot))
+  local st = C.rg_transpose(x._t, ops.axis(a or -2, 'transpose'), ops.axis(b or -1, 'transpose'),
+    slot)
+  if st ~= 0 then call.fail(st) end
+  return wrap(slot[0])
 end
 
 docs.t = 't(): the transpose of a matrix'
@@ -99,8 +98,11 @@ function methods.permute(x, ...)
   need(x, 'permute')
   local axes = sizes_of('permute', ...)
   if #axes > 8 then blame.raise('permute: too many axes', 'EAXIS') end
-  for i, axis in ipairs(axes) do order_buffer[i - 1] = ops.axis(axis, 'permute') end
-  return take(C.rg_permute(x._t, order_buffer, #axes, slot))
+  local order = order_t()
+  for i, axis in ipairs(axes) do order[i - 1] = ops.axis(axis, 'permute') end
+  local st = C.rg_permute(x._t, order, #axes, slot)
+  if st ~= 0 then call.fail(st) end
+  return wrap(slot[0])
 end
 
 docs.narrow = 'narrow(axis, start, length, step): a range of one axis'
@@ -124,7 +126,9 @@ function methods.narrow(x, axis, start, length, step, extra)
   if start < 1 then
     blame.raise(('narrow: start counts from 1, got %d'):format(start), 'EAXIS', 'narrow')
   end
-  return take(C.rg_narrow(x._t, ops.axis(axis, 'narrow'), start - 1, length, step, slot))
+  local st = C.rg_narrow(x._t, ops.axis(axis, 'narrow'), start - 1, length, step, slot)
+  if st ~= 0 then call.fail(st) end
+  return wrap(slot[0])
 end
 
 local function select_at(x, axis, i, what)
@@ -134,7 +138,9 @@ local function select_at(x, axis, i, what)
   if axis < 0 or axis >= x._t._ndim then
     blame.raise(('%s: there is no such axis in %s'):format(what, x:describe()), 'EAXIS', what)
   end
-  return take(C.rg_select(x._t, axis, position(x, axis, i, what), slot), what)
+  local st = C.rg_select(x._t, axis, position(x, axis, i, what), slot)
+  if st ~= 0 then call.fail(st, what) end
+  return wrap(slot[0])
 end
 
 docs.select = 'select(axis, position): one position of an axis, which goes away'
@@ -155,8 +161,10 @@ docs.expand = 'expand(sizes...): axes of size 1 repeated without copying'
 ---@return Tensor
 function methods.expand(x, ...)
   need(x, 'expand')
-  local ndim = make.shape(sizes_of('expand', ...), 'expand', true)
-  return take(C.rg_expand(x._t, make.shape_buffer, ndim, slot))
+  local ndim, shape = make.shape(sizes_of('expand', ...), 'expand', true)
+  local st = C.rg_expand(x._t, shape, ndim, slot)
+  if st ~= 0 then call.fail(st) end
+  return wrap(slot[0])
 end
 
 docs.unsqueeze = 'unsqueeze(axis): an axis of size 1 put in'
@@ -167,7 +175,9 @@ docs.unsqueeze = 'unsqueeze(axis): an axis of size 1 put in'
 function methods.unsqueeze(x, axis, extra)
   if extra ~= nil then surplus('unsqueeze', 'axis', extra) end
   need(x, 'unsqueeze')
-  return take(C.rg_unsqueeze(x._t, ops.axis(axis, 'unsqueeze'), slot))
+  local st = C.rg_unsqueeze(x._t, ops.axis(axis, 'unsqueeze'), slot)
+  if st ~= 0 then call.fail(st) end
+  return wrap(slot[0])
 end
 
 docs.squeeze = 'squeeze(axis): an axis of size 1 taken out'
@@ -178,7 +188,9 @@ docs.squeeze = 'squeeze(axis): an axis of size 1 taken out'
 function methods.squeeze(x, axis, extra)
   if extra ~= nil then surplus('squeeze', 'axis', extra) end
   need(x, 'squeeze')
-  return take(C.rg_squeeze(x._t, ops.axis(axis, 'squeeze'), slot))
+  local st = C.rg_squeeze(x._t, ops.axis(axis, 'squeeze'), slot)
+  if st ~= 0 then call.fail(st) end
+  return wrap(slot[0])
 end
 
 -- -- x[i], x[{i, {a, b}}] -----------------------------------------------------------------
@@ -254,11 +266,12 @@ function methods.get(x, ...)
   if n ~= x._t._ndim then
     blame.raise(('get: %d positions for %s'):format(n, x:describe()), 'EAXIS', 'get')
   end
+  local index = index_t()
   for axis = 0, n - 1 do
-    index_buffer[axis] = position(x, axis, (select(axis + 1, ...)), 'get')
+    index[axis] = position(x, axis, (select(axis + 1, ...)), 'get')
   end
   local value = ffi.new('double[1]')
-  call.check(C.rg_tensor_get(x._t, index_buffer, n, value))
+  call.check(C.rg_tensor_get(x._t, index, n, value))
   return value[0]
 end
 

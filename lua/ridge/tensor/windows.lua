@@ -170,13 +170,14 @@ TRANSPOSED.padding = { 'number|table', default = 0,
 --- Options of transposed convolutions, for checking and for help.
 M.TRANSPOSED = TRANSPOSED
 
-local struct = ffi.new 'rg_conv2d_options'
+local struct_t = ffi.typeof 'rg_conv2d_options'
 
 -- The gradient of conv2d for what it was given.  more: rows and columns behind the last: of what
 -- was cut there, then of what no element reaches, which is 0.
 local function transposed2d(x, w, stride, low, high, dilation, groups, more)
   local size, rest = {}, {}
   call.settle()
+  local struct = struct_t()
   for i = 1, 2 do
     local cut = math.max(0, high[i] - more[i])
     local left = more[i] - (high[i] - cut)

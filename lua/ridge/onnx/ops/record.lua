@@ -13,13 +13,18 @@ local slot, pointer = ref.slot, call.pointer
 
 M.held = nil -- what a call is given is there until it has returned: C holds none of it
 
--- One result; tried once more where memory ran out.
-local function one(name, tensors, f, ...)
+-- A call; tried once more where memory ran out.  The caller has paid memory debt before it
+-- read the pointers that it gives.
+local function run(name, tensors, f, ...)
   M.held = tensors
-  call.settle()
   local st = f(...)
   if st ~= 0 then call.again_as(name, st, f, ...) end
   M.held = nil
+end
+
+-- The same, of one result.
+local function one(...)
+  run(...)
   return ref.wrap(slot[0])
 end
 
@@ -44,6 +49,7 @@ end
 ---@param b Tensor|nil [n]
 ---@return Tensor
 function M.gemm(x, w, b)
+  call.settle()
   return one('Gemm', { x, w, b }, C.rg_linear, x._t, w._t, pointer(b), C.RG_ACT_NONE, slot)
 end
 
@@ -55,6 +61,7 @@ end
 ---@param rms boolean
 ---@return Tensor
 function M.layer_norm(x, w, b, eps, rms)
+  call.settle()
   return one('LayerNormalization', { x, w, b }, C.rg_layer_norm, x._t, pointer(w), pointer(b), eps,
     rms and 1 or 0, slot)
 end
@@ -67,11 +74,12 @@ end
 ---@param eps number
 ---@return Tensor
 function M.group_norm(x, w, b, groups, eps)
+  call.settle()
   return one('GroupNormalization', { x, w, b }, C.rg_group_norm, x._t, w._t, b._t, groups, eps,
     slot)
 end
 
-local batch = ffi.new 'rg_batch_norm_options'
+local batch_t = ffi.typeof 'rg_batch_norm_options'
 
 --- Channels by their running statistics.
 ---@param x Tensor
@@ -82,12 +90,14 @@ local batch = ffi.new 'rg_batch_norm_options'
 ---@param eps number
 ---@return Tensor
 function M.batch_norm(x, w, b, mean, var, eps)
+  call.settle()
+  local batch = batch_t()
   batch.eps, batch.momentum, batch.axis, batch.batch, batch.keep = eps, 0, 1, 0, 0
   return one('BatchNormalization', { x, w, b, mean, var }, C.rg_batch_norm, x._t,
     w._t, b._t, mean._t, var._t, batch, slot)
 end
 
-local attention = ffi.new 'rg_attention_options'
+local attention_t = ffi.typeof 'rg_attention_options'
 
 --- softmax(scale q k') v, a tile at a time.
 ---@param q Tensor [... x n x d]
@@ -97,6 +107,8 @@ local attention = ffi.new 'rg_attention_options'
 ---@param causal boolean
 ---@return Tensor
 function M.attention(q, k, v, scale, causal)
+  call.settle()
+  local attention = attention_t()
   attention.scale, attention.causal, attention.block = scale, causal and 1 or 0, 0
   return one('Attention', { q, k, v }, C.rg_attention, q._t, k._t, v._t, nil, attention, slot)
 end
@@ -117,11 +129,13 @@ local CELL = { LSTM = C.RG_CELL_LSTM, GRU = C.RG_CELL_GRU }
 ---@return Tensor h [1 x batch x n]
 ---@return Tensor|nil c
 function M.recurrent(kind, x, h, c, wx, bx, w, b, backwards)
-  local y = one(kind, { x, h, wx, w, c or false, bx or false, b or false }, C.rg_recurrent, x._t,
+  call.settle()
+  local made = ref.slots()
+  run(kind, { x, h, wx, w, c or false, bx or false, b or false }, C.rg_recurrent, x._t,
     h._t, pointer(c), wx._t, pointer(bx), w._t, pointer(b), CELL[kind], backwards and 1 or 0,
-    slot, slot + 1, slot + 2)
-  local last = ref.wrap(slot[1])
-  return y, last, kind == 'LSTM' and ref.wrap(slot[2]) or nil
+    made, made + 1, made + 2)
+  local y, last = ref.wrap(made[0]), ref.wrap(made[1])
+  return y, last, kind == 'LSTM' and ref.wrap(made[2]) or nil
 end
 
 return M
