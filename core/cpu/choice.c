@@ -16,11 +16,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "cpu/choice.h"
 #include "cpu/cpu.h"
 #include "cpu/path.h"
 #include "ridge/device.h"
 
-enum { ROUNDS_LEAST = 6, ROUNDS_MOST = 99, SAMPLE_NS = 200000 };
+enum { ROUNDS_LEAST = 6 };
 
 _Atomic int32_t rg_choices_matter;
 
@@ -28,6 +29,7 @@ _Atomic int32_t rg_choices_matter;
 static _Thread_local int32_t tuning_rounds;
 static _Thread_local bool forgets; /* what is measured */
 static _Thread_local bool watched;
+static _Thread_local bool quiet;
 
 void rg_choices_matters(bool before, bool now)
 {
@@ -48,10 +50,10 @@ int32_t rg_tuning(int32_t rounds)
 {
   int32_t before = tuning_rounds;
 
-  tuning_rounds = rounds <= 0             ? 0
-                  : rounds < ROUNDS_LEAST ? ROUNDS_LEAST
-                  : rounds > ROUNDS_MOST  ? ROUNDS_MOST
-                                          : rounds;
+  tuning_rounds = rounds <= 0               ? 0
+                  : rounds < ROUNDS_LEAST   ? ROUNDS_LEAST
+                  : rounds > RG_ROUNDS_MOST ? RG_ROUNDS_MOST
+                                            : rounds;
   rg_choices_matters(before > 0, tuning_rounds > 0);
   return before;
 }
@@ -119,7 +121,7 @@ static rg_choice *find(const rg_choice *key)
   return slot > 0 ? &table.choice[slot - 1] : NULL;
 }
 
-static bool known(rg_choice *key)
+bool rg_choice_known(rg_choice *key)
 {
   rg_spin_enter(&table.lock);
   const rg_choice *found = find(key);
@@ -159,8 +161,13 @@ static rg_status grow(void)
 
 rg_status rg_choice_put(const rg_choice *choice)
 {
-  if (choice == NULL || choice->path <= RG_GEMM_AUTO || choice->path >= RG_GEMM_COUNT) {
-    return rg_fail(RG_EARG, "choice: path %d is none", choice == NULL ? 0 : choice->path);
+  if (choice == NULL || choice->work < 0 || choice->work >= RG_WORK_COUNT) {
+    return rg_fail(RG_EARG, "choice: work %d is none", choice == NULL ? 0 : choice->work);
+  }
+  const int32_t ways = choice->work == RG_WORK_PRODUCT ? RG_GEMM_COUNT : RG_CONV_COUNT;
+
+  if (choice->path <= 0 || choice->path >= ways) {
+    return rg_fail(RG_EARG, "choice: path %d is none", choice->path);
   }
   rg_status status = RG_OK;
 
@@ -221,151 +228,71 @@ void rg_choices_forget(void)
 
 /* -- Measuring --------------------------------------------------------------------------------- */
 
-/* One path of a product under trial. */
-typedef struct trial {
-  rg_ready ready;
-  int64_t runs; /* a sample is of so many */
-  double ns[ROUNDS_MOST];
-} trial;
-
-/* Time of one run, over n. */
-static rg_status sample(rg_ready *r, int64_t n, double *ns)
+int32_t rg_choice_rounds(void)
 {
-  int64_t begun = rg_clock_ns();
-
-  for (int64_t i = 0; i < n; i++) {
-    RG_TRY(rg_product_go(r));
-  }
-  *ns = (double)(rg_clock_ns() - begun) / (double)n;
-  return RG_OK;
+  return quiet || rg_choice_pinned() || omp_in_parallel() ? 0 : tuning_rounds;
 }
 
-/* Prepared and warm, and how many runs make a sample. */
-static rg_status begin(trial *t, const rg_product *p, int32_t path)
+bool rg_choice_forgets(void)
 {
-  double ns;
-
-  t->ready = (rg_ready){ .p = *p };
-  RG_TRY(rg_product_prepare_path(&t->ready, path));
-  RG_TRY(rg_product_go(&t->ready));
-  RG_TRY(sample(&t->ready, 1, &ns));
-  t->runs = ns >= SAMPLE_NS ? 1 : (int64_t)(SAMPLE_NS / (ns > 1 ? ns : 1));
-  return RG_OK;
+  return forgets;
 }
 
-static int in_order(const void *a, const void *b)
+bool rg_choice_quiet(bool on)
 {
-  double x = *(const double *)a, y = *(const double *)b;
+  bool before = quiet;
 
-  return (x > y) - (x < y);
+  quiet = on;
+  return before;
 }
 
-/* How many of n sorted values lie outside of the interval of the median at each end: the most with
-** which it covers 95 % (order statistics, binomial of 1/2; 0 of 6, 1 of 9, 3 of 15). */
-static int32_t outside(int32_t n)
+rg_status rg_choice_measure(rg_ways *ways, int32_t rounds, rg_choice *choice)
 {
-  double term = 1, tail = 0;
+  const bool before = rg_choice_quiet(true);
+  rg_status status = rg_ways_measure(ways, rounds, choice);
 
-  for (int32_t i = 0; i < n; i++) {
-    term /= 2;
-  }
-  for (int32_t i = 0; i < n; i++) {
-    tail += term;
-    if (tail > 0.025) {
-      return i - 1;
-    }
-    term *= (double)(n - i) / (double)(i + 1);
-  }
-  return 0;
+  rg_choice_quiet(before);
+  return status;
 }
 
-/* Median and ends of its interval; sorts. */
-static void summarise(double *x, int32_t n, double *median, double *lo, double *hi)
+/* Paths of a product under trial. */
+static rg_status begin_path(void *work, int32_t path)
 {
-  int32_t cut = outside(n);
+  rg_ready *r = (rg_ready *)work + path;
 
-  qsort(x, (size_t)n, sizeof(double), in_order);
-  *median = (x[(n - 1) / 2] + x[n / 2]) / 2;
-  *lo = x[cut];
-  *hi = x[n - 1 - cut];
+  RG_TRY(rg_product_prepare_path(r, path));
+  return rg_product_go(r);
 }
 
-void rg_choice_decide(double *const ns[RG_GEMM_COUNT], int32_t n, int32_t standard,
-                      rg_choice *choice)
+static rg_status go_path(void *work, int32_t path)
 {
-  choice->path = choice->standard = standard;
-  choice->rounds = n;
-  for (int32_t path = RG_GEMM_AUTO + 1; path < RG_GEMM_COUNT; path++) {
-    double ratio[ROUNDS_MOST];
-
-    if (ns[path] == NULL || path == standard) {
-      continue;
-    }
-    for (int32_t i = 0; i < n; i++) {
-      ratio[i] = ns[path][i] / ns[standard][i];
-    }
-    summarise(ratio, n, &choice->ratio[path], &choice->ratio_lo[path], &choice->ratio_hi[path]);
-    summarise(ns[path], n, &choice->ns[path], &choice->lo[path], &choice->hi[path]);
-    if (choice->ratio_hi[path] < 1 &&
-        (choice->path == standard || choice->ns[path] < choice->ns[choice->path])) {
-      choice->path = path;
-    }
-  }
-  summarise(ns[standard], n, &choice->ns[standard], &choice->lo[standard], &choice->hi[standard]);
-  choice->ratio[standard] = choice->ratio_lo[standard] = choice->ratio_hi[standard] = 1;
-}
-
-/* Microseconds since 1970. */
-static int64_t now_us(void)
-{
-  struct timespec t;
-
-  clock_gettime(CLOCK_REALTIME, &t);
-  return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+  return rg_product_go((rg_ready *)work + path);
 }
 
 static rg_status measure(const rg_product *p, int32_t rounds, rg_choice *choice)
 {
-  int32_t standard = rg_product_default(p);
+  rg_ready *ready = rg_host_zeroed(RG_GEMM_COUNT * sizeof(*ready));
   bool fits = p->m <= INT32_MAX && p->n <= INT32_MAX && p->k <= INT32_MAX;
-  const bool able[RG_GEMM_COUNT] = {
-    [RG_GEMM_ONEDNN] = fits, [RG_GEMM_OPENBLAS] = p->compute == RG_F32, [RG_GEMM_OWN] = true
-  };
-  trial *trials = rg_host_zeroed(RG_GEMM_COUNT * sizeof(trial));
-  rg_status status = RG_OK;
+  rg_ways ways = { .begin = begin_path,
+                   .go = go_path,
+                   .work = ready,
+                   .standard = rg_product_default(p),
+                   .able = { [RG_GEMM_ONEDNN] = fits,
+                             [RG_GEMM_OPENBLAS] = p->compute == RG_F32,
+                             [RG_GEMM_OWN] = true } };
 
-  if (trials == NULL) {
+  if (ready == NULL) {
     return rg_fail(RG_ENOMEM, "choice: no memory to measure a product");
   }
-  for (int32_t path = RG_GEMM_AUTO + 1; path < RG_GEMM_COUNT && status == RG_OK; path++) {
-    status = able[path] ? begin(&trials[path], p, path) : RG_OK;
-    /* oneDNN may have no such product for this processor */
-    if (status == RG_ENOSUP && path != standard) {
-      rg_product_end(&trials[path].ready);
-      trials[path] = (trial){ 0 };
-      status = RG_OK;
-    }
-  }
-  for (int32_t i = 0; i < rounds && status == RG_OK; i++) {
-    for (int32_t j = 0; j < RG_GEMM_COUNT && status == RG_OK; j++) {
-      trial *t = &trials[(i + j) % RG_GEMM_COUNT]; /* each begins a round in its turn */
-
-      status = t->runs > 0 ? sample(&t->ready, t->runs, &t->ns[i]) : RG_OK;
-    }
-  }
   for (int32_t path = 0; path < RG_GEMM_COUNT; path++) {
-    rg_product_end(&trials[path].ready);
+    ready[path].p = *p;
   }
-  if (status == RG_OK) {
-    double *ns[RG_GEMM_COUNT];
+  rg_status status = rg_choice_measure(&ways, rounds, choice);
 
-    for (int32_t path = 0; path < RG_GEMM_COUNT; path++) {
-      ns[path] = trials[path].runs > 0 ? trials[path].ns : NULL;
-    }
-    rg_choice_decide(ns, rounds, standard, choice);
-    choice->at = now_us();
+  for (int32_t path = 0; path < RG_GEMM_COUNT; path++) {
+    rg_product_end(&ready[path]);
   }
-  rg_host_free(trials);
+  rg_host_free(ready);
   return status;
 }
 
@@ -403,9 +330,9 @@ rg_status rg_path_seen_at(int64_t i, rg_choice *out)
   return RG_OK;
 }
 
-static rg_status write_down(const rg_choice *choice)
+rg_status rg_choice_write_down(const rg_choice *choice)
 {
-  if (!watched) {
+  if (!watched || quiet) {
     return RG_OK;
   }
   if (watch.n == watch.room) {
@@ -429,7 +356,7 @@ static rg_status write_down(const rg_choice *choice)
 /* -- Choosing ---------------------------------------------------------------------------------- */
 
 /* Is what was measured not to be taken, whatever it says? */
-static bool pinned(void)
+bool rg_choice_pinned(void)
 {
   return rg_modes_now()->device.deterministic != 0;
 }
@@ -476,7 +403,7 @@ static rg_status prepare_by(rg_ready *r, const rg_choice *choice)
 }
 
 /* A path that a choice without times and without a standard path says came from another process. */
-static int32_t chosen_by(const rg_choice *choice)
+int32_t rg_choice_by(const rg_choice *choice)
 {
   return choice->rounds > 0                 ? RG_BY_MEASURED
          : choice->standard == RG_GEMM_AUTO ? RG_BY_GIVEN
@@ -488,20 +415,17 @@ static int32_t chosen_by(const rg_choice *choice)
 ** products of a batch the others would be in the way. */
 static rg_status go_tuning(rg_ready *r)
 {
-  int32_t rounds = tuning_rounds;
+  int32_t rounds = rg_choice_rounds();
   rg_choice choice;
 
   key_of(&r->p, &choice);
   choice.path = choice.standard = rg_product_default(&r->p);
-  if ((forgets || !known(&choice)) && rounds > 0 && !omp_in_parallel()) {
-    tuning_rounds = 0;
-    rg_status status = measure(&r->p, rounds, &choice);
-    tuning_rounds = rounds;
-    RG_TRY(status);
+  if ((forgets || !rg_choice_known(&choice)) && rounds > 0) {
+    RG_TRY(measure(&r->p, rounds, &choice));
     RG_TRY(forgets ? RG_OK : rg_choice_put(&choice));
   }
-  RG_TRY(write_down(&choice));
-  r->by = chosen_by(&choice);
+  RG_TRY(rg_choice_write_down(&choice));
+  r->by = rg_choice_by(&choice);
   RG_TRY(prepare_by(r, &choice));
   return rg_product_go(r);
 }
@@ -511,19 +435,19 @@ rg_status rg_product_prepare_chosen(rg_ready *r)
   rg_choice choice;
 
   key_of(&r->p, &choice);
-  bool tunes = tuning_rounds > 0 && !pinned();
+  bool tunes = tuning_rounds > 0 && !rg_choice_pinned() && !quiet;
 
-  if (pinned() || (tunes && forgets) || !known(&choice)) {
+  if (rg_choice_pinned() || (tunes && forgets) || !rg_choice_known(&choice)) {
     if (tunes) {
       r->go = go_tuning;
       r->path = "tuning";
       return RG_OK;
     }
     choice.standard = rg_product_default(&r->p);
-    choice.path = pinned() ? choice.standard : rg_product_fitted(&r->p, choice.standard);
+    choice.path = rg_choice_pinned() ? choice.standard : rg_product_fitted(&r->p, choice.standard);
   }
-  RG_TRY(write_down(&choice));
-  r->by = pinned() ? RG_BY_PINNED : chosen_by(&choice);
+  RG_TRY(rg_choice_write_down(&choice));
+  r->by = rg_choice_pinned() ? RG_BY_PINNED : rg_choice_by(&choice);
   return prepare_by(r, &choice);
 }
 
@@ -534,7 +458,7 @@ int32_t rg_product_chosen(const rg_ready *r, rg_choice *out)
   }
   key_of(&r->p, out);
   out->isa = r->isa;
-  known(out);
+  rg_choice_known(out);
   out->path = r->taken;
   if (r->go == go_measured && rg_device_modes_now()->deterministic != 0) {
     out->path = rg_product_default(&r->p);

@@ -1,403 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Convolutions and their gradients on the CPU: oneDNN, with what it cannot read (f16, gaps, bf16
-** without AVX-512) copied first; f32 of few channels by tiles (conv_few.c), f64 in a loop
-** (conv_direct.c) of our own.
+** Convolutions and their gradients on the CPU: by oneDNN (conv_dnnl.c), by tiles (conv_few.c), as
+** matrix products (conv_product.c), whichever conv_choice.c says; f64 in a loop of our own
+** (conv_direct.c).
 */
-#include <string.h>
-
 #include "cpu/conv.h"
 #include "cpu/cpu.h"
-#include "cpu/packed.h"
-
-/* One array of the call, and the copy oneDNN works on where it cannot take the tensor. */
-typedef struct side {
-  rg_tensor *tensor; /* NULL: there is none */
-  bool is_result;
-  bool copied;
-  rg_tensor copy;
-  rg_block block; /* of the copy, while it is held */
-} side;
-
-/* Everything a run needs; in a plan it is kept by the step's memo. */
-typedef struct state {
-  side side[RG_DNNL_ARRAYS];
-  rg_dnnl *dnnl;
-  bool stays;
-  const void *packed;
-  uint64_t version; /* of the weight when it was packed */
-  rg_block scratch;
-  void *room; /* scratch; in a plan's arena it stays good */
-} state;
-
-/* -- What oneDNN reads -------------------------------------------------------------------- */
-
-static bool readable(int32_t dtype)
-{
-  return dtype == RG_F32 || (dtype == RG_BF16 && rg_dnnl_reads_bf16());
-}
-
-/* Take a copy side by side, in a type oneDNN reads. */
-static rg_status take_copy(side *s)
-{
-  const rg_tensor *x = s->tensor;
-  int64_t stride = 1;
-
-  s->copy = rg_tensor_struct(x);
-  s->copy._dtype = readable(x->_dtype) ? x->_dtype : RG_F32;
-  s->copy._flags = RG_TENSOR_CONTIGUOUS;
-  for (int32_t i = x->_ndim - 1; i >= 0; i--) {
-    s->copy._stride[i] = stride;
-    stride *= x->_shape[i];
-  }
-  RG_TRY(rg_block_alloc(RG_CPU, x->_count * rg_dtype_bytes(s->copy._dtype), &s->block));
-  s->copy._data = s->block.data;
-  s->copied = true;
-  return RG_OK;
-}
-
-static rg_status set_side(state *s, int i, const rg_tensor *x, bool is_result)
-{
-  side *to = &s->side[i];
-
-  to->tensor = (rg_tensor *)(uintptr_t)x;
-  to->is_result = is_result;
-  if (x == NULL || (readable(x->_dtype) && rg_is_contiguous(x))) {
-    return RG_OK;
-  }
-  return take_copy(to);
-}
-
-/* What oneDNN works on. */
-static const rg_tensor *at_hand(const side *s)
-{
-  return s->copied ? &s->copy : s->tensor;
-}
-
-static bool keeps(const side *s)
-{
-  return !s->copied && (s->tensor->_flags & RG_TENSOR_PARAM) != 0 && !s->is_result;
-}
-
-/* -- The primitive ------------------------------------------------------------------------ */
-
-/* Images as batch, channels, rows, columns, however they lie. */
-static rg_dnnl_array images(const rg_tensor *x, int32_t layout, int32_t inner)
-{
-  const int axis[4] = { 0, rg_channels_axis(layout), rg_rows_axis(layout),
-                        rg_rows_axis(layout) + 1 };
-  rg_dnnl_array array = { .ndim = 4, .dtype = x->_dtype, .inner = inner };
-
-  /* channels last is what oneDNN's kernels read as well as their own order */
-  array.form = layout == RG_NHWC && x->_dtype == inner ? RG_DNNL_AS_IS : RG_DNNL_CONVERTED;
-  for (int i = 0; i < 4; i++) {
-    array.size[i] = x->_shape[axis[i]];
-    array.stride[i] = x->_stride[axis[i]];
-  }
-  return array;
-}
-
-static rg_dnnl_array kernels(const rg_tensor *w, int64_t groups, int32_t form, int32_t inner)
-{
-  rg_dnnl_array array = {
-    .ndim = groups > 1 ? 5 : 4, .form = form, .dtype = w->_dtype, .inner = inner
-  };
-  int skip = groups > 1 ? 1 : 0;
-
-  for (int i = 0; i < 4; i++) {
-    array.size[i + skip] = w->_shape[i];
-    array.stride[i + skip] = w->_stride[i];
-  }
-  if (groups > 1) {
-    array.size[0] = groups;
-    array.size[1] /= groups;
-    array.stride[0] = array.size[1] * array.stride[1];
-  }
-  return array;
-}
-
-static void spec_of(const state *s, const rg_call *call, int32_t dtype, rg_dnnl_spec *spec)
-{
-  const rg_conv2d_args *args = call->args;
-  const rg_conv2d_options *o = &args->o;
-  const side *weight = &s->side[RG_DNNL_WEIGHT];
-  const side *bias = &s->side[RG_DNNL_BIAS];
-  rg_cost cost = call->op->cost(call);
-
-  memset(spec, 0, sizeof(*spec)); /* specs are compared byte by byte */
-  spec->kind = call->op->id == RG_OP_CONV2D             ? RG_DNNL_CONV
-               : call->op->id == RG_OP_CONV2D_BACK_DATA ? RG_DNNL_CONV_DATA
-                                                        : RG_DNNL_CONV_WEIGHT;
-  spec->array[RG_DNNL_SRC] = images(at_hand(&s->side[RG_DNNL_SRC]), o->layout, dtype);
-  spec->array[RG_DNNL_DST] = images(at_hand(&s->side[RG_DNNL_DST]), o->layout, dtype);
-  spec->array[RG_DNNL_WEIGHT] = kernels(at_hand(weight), o->groups,
-                                        keeps(weight) ? RG_DNNL_PACKED : RG_DNNL_CONVERTED, dtype);
-  if (bias->tensor != NULL) {
-    const rg_tensor *b = at_hand(bias);
-
-    spec->array[RG_DNNL_BIAS] = (rg_dnnl_array){
-      .size = { b->_count }, .stride = { 1 }, .ndim = 1, .dtype = b->_dtype, .inner = b->_dtype
-    };
-  }
-  for (int i = 0; i < 2; i++) {
-    spec->stride[i] = o->stride[i];
-    spec->dilation[i] = o->dilation[i];
-    spec->pad_low[i] = o->pad_low[i];
-    spec->pad_high[i] = o->pad_high[i];
-  }
-  spec->act = call->op->id == RG_OP_CONV2D ? o->act : RG_ACT_NONE;
-  spec->n_threads = rg_threads_for(cost.flops);
-}
-
-static rg_status set_sides(state *s, const rg_call *call, rg_tensor *const *out)
-{
-  const rg_tensor *b = call->n_in > 2 ? call->in[2] : NULL;
-
-  switch (call->op->id) {
-  case RG_OP_CONV2D:
-    RG_TRY(set_side(s, RG_DNNL_SRC, call->in[0], false));
-    RG_TRY(set_side(s, RG_DNNL_WEIGHT, call->in[1], false));
-    RG_TRY(set_side(s, RG_DNNL_BIAS, b, false));
-    return set_side(s, RG_DNNL_DST, out[0], true);
-  case RG_OP_CONV2D_BACK_DATA:
-    RG_TRY(set_side(s, RG_DNNL_DST, call->in[0], false));
-    RG_TRY(set_side(s, RG_DNNL_WEIGHT, call->in[1], false));
-    return set_side(s, RG_DNNL_SRC, out[0], true);
-  default:
-    RG_TRY(set_side(s, RG_DNNL_SRC, call->in[0], false));
-    RG_TRY(set_side(s, RG_DNNL_DST, call->in[1], false));
-    RG_TRY(set_side(s, RG_DNNL_WEIGHT, out[0], true));
-    return set_side(s, RG_DNNL_BIAS, out[1], true);
-  }
-}
-
-static rg_status prepare(state *s, const rg_call *call, rg_tensor *const *out)
-{
-  int32_t dtype = readable(out[0]->_dtype) ? out[0]->_dtype : RG_F32;
-  rg_dnnl_spec spec;
-
-  RG_TRY(set_sides(s, call, out));
-  spec_of(s, call, dtype, &spec);
-  if (s->stays) {
-    RG_TRY(rg_dnnl_new(&spec, &s->dnnl));
-  } else {
-    RG_TRY(rg_dnnl_cached(&spec, &s->dnnl));
-  }
-  RG_TRY(rg_block_alloc(RG_CPU, rg_max_i64(64, rg_dnnl_scratch_bytes(s->dnnl)), &s->scratch));
-  s->room = s->scratch.data;
-  return RG_OK;
-}
-
-/* Give back what eager calls hold only while they run; in a plan addresses stay good. */
-static void give_back(rg_block *block)
-{
-  if (block->data != NULL) {
-    rg_block_free(block);
-    block->data = NULL;
-  }
-}
-
-static void done(state *s)
-{
-  give_back(&s->scratch);
-  for (int i = RG_DNNL_ARRAYS - 1; i >= 0; i--) {
-    give_back(&s->side[i].block);
-  }
-}
-
-/* -- Running ------------------------------------------------------------------------------ */
-
-/* A kept weight's own description. */
-typedef struct plain_weight {
-  rg_dnnl_array lies;
-  const void *data;
-} plain_weight;
-
-static rg_status pack(void *context, const rg_dnnl *dnnl, void *packed)
-{
-  const plain_weight *w = context;
-
-  return rg_dnnl_pack(dnnl, &w->lies, w->data, packed);
-}
-
-static rg_status get_packed(state *s, const rg_call *call)
-{
-  const rg_conv2d_args *args = call->args;
-  const rg_tensor *w = s->side[RG_DNNL_WEIGHT].tensor;
-  plain_weight plain = { kernels(w, args->o.groups, RG_DNNL_AS_IS, w->_dtype), w->_data };
-  uint64_t offset = (uint64_t)((char *)w->_data - (char *)w->_storage->block.data);
-  uint64_t key[4] = { 0, offset, (uint64_t)w->_shape[0] << 32 | (uint64_t)w->_shape[1],
-                      (uint64_t)w->_shape[2] << 40 ^ (uint64_t)w->_shape[3] << 8 ^
-                          (uint64_t)w->_dtype };
-
-  if (s->packed != NULL && rg_storage_version(w->_storage) == s->version) {
-    return RG_OK;
-  }
-  return rg_packed_get(w->_storage, key, s->dnnl, pack, &plain, &s->packed, &s->version);
-}
-
-/* The activation that oneDNN left, over what it computed. */
-typedef struct late {
-  float *y;
-  int32_t act;
-} late;
-
-static bool late_job(void *work, int64_t begin, int64_t end)
-{
-  const late *w = work;
-
-  rg_activate(w->act, RG_LANE_F32, w->y + begin, end - begin);
-  return true;
-}
-
-static rg_status act_late(const state *s, const rg_call *call, void *y)
-{
-  const int64_t count = at_hand(&s->side[RG_DNNL_DST])->_count;
-  late w = { .y = y, .act = ((const rg_conv2d_args *)call->args)->o.act };
-
-  return rg_parallel(rg_threads_for(2.0 * (double)count), count, late_job, &w);
-}
-
-static rg_status run(state *s, const rg_call *call)
-{
-  void *data[RG_DNNL_ARRAYS] = { NULL };
-
-  for (int i = 0; i < RG_DNNL_ARRAYS; i++) {
-    side *at = &s->side[i];
-
-    if (at->tensor == NULL) {
-      continue;
-    }
-    data[i] = at_hand(at)->_data;
-    if (at->copied && !at->is_result) {
-      RG_TRY(rg_cpu_convert(&at->copy, at->tensor));
-    }
-  }
-  if (keeps(&s->side[RG_DNNL_WEIGHT])) {
-    RG_TRY(get_packed(s, call));
-    data[RG_DNNL_WEIGHT] = (void *)(uintptr_t)s->packed;
-  }
-  rg_waits_for(rg_threads()); /* as many as it was planned for, or one */
-  RG_TRY(rg_dnnl_run(s->dnnl, data, s->room));
-  RG_TRY(rg_dnnl_leaves_act(s->dnnl) ? act_late(s, call, data[RG_DNNL_DST]) : RG_OK);
-  for (int i = 0; i < RG_DNNL_ARRAYS; i++) {
-    side *at = &s->side[i];
-
-    if (at->tensor != NULL && at->copied && at->is_result) {
-      RG_TRY(rg_cpu_convert(at->tensor, &at->copy));
-    }
-  }
-  return RG_OK;
-}
-
-static rg_status run_once(const rg_call *call, rg_tensor *const *out)
-{
-  state s = { .dnnl = NULL };
-  rg_status status = prepare(&s, call, out);
-
-  if (status == RG_OK) {
-    status = run(&s, call);
-  }
-  done(&s);
-  return status;
-}
-
-/* -- In pieces (conv_band.c) ------------------------------------------------------------ */
-
-static rg_status run_eager(const rg_call *call, rg_tensor *const *out)
-{
-  const rg_conv_cut c = rg_conv_cut_of(call, out);
-  rg_conv_piece p;
-
-  const int64_t n = rg_conv_count_pieces(&c);
-
-  if (n == 1) {
-    return run_once(call, out);
-  }
-  for (int64_t k = 0; k < n; k++) {
-    if (rg_interrupt_pending()) {
-      return rg_fail(RG_EINTR, "interrupted");
-    }
-    rg_conv_take_piece(&p, call, out, &c, k);
-    RG_TRY(run_once(&p.call, p.out));
-  }
-  return RG_OK;
-}
-
-/* -- In a plan -------------------------------------------------------------------------------- */
-
-/* A step's pieces, each prepared once. */
-typedef struct steps {
-  rg_memo memo;
-  rg_conv_cut cut;
-  int64_t n;
-  struct {
-    rg_conv_piece piece;
-    state state;
-  } at[];
-} steps;
-
-static void release(rg_memo *memo)
-{
-  steps *s = (steps *)memo;
-
-  for (int64_t k = 0; k < s->n; k++) {
-    rg_dnnl_release(s->at[k].state.dnnl);
-  }
-  rg_host_free(s);
-}
-
-static rg_status make_steps(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
-{
-  const rg_conv_cut c = rg_conv_cut_of(call, out);
-  const int64_t n = rg_conv_count_pieces(&c);
-  steps *s = rg_host_zeroed(sizeof(*s) + (size_t)n * sizeof(s->at[0]));
-
-  if (s == NULL) {
-    return rg_fail(RG_ENOMEM, "%s: no memory for a step of a plan", call->op->name);
-  }
-  s->memo.release = release;
-  s->cut = c;
-  s->n = n;
-  *frame->memo = &s->memo;
-  for (int64_t k = 0; k < n; k++) {
-    s->at[k].state.stays = true;
-  }
-  return RG_OK;
-}
-
-static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
-{
-  steps *s = (steps *)*frame->memo;
-  rg_status status = RG_OK;
-
-  if (s == NULL) {
-    RG_TRY(make_steps(call, out, frame));
-    s = (steps *)*frame->memo;
-  }
-  for (int64_t k = 0; k < s->n && status == RG_OK; k++) {
-    rg_conv_piece *p = &s->at[k].piece;
-    state *to = &s->at[k].state;
-    const rg_call *part = s->n > 1 ? &p->call : call;
-
-    if (k > 0 && rg_interrupt_pending()) {
-      return rg_fail(RG_EINTR, "interrupted");
-    }
-    if (s->n > 1) {
-      rg_conv_take_piece(p, call, out, &s->cut, k);
-    }
-    if (to->dnnl != NULL) {
-      status = run(to, part);
-      continue;
-    }
-    status = prepare(to, part, s->n > 1 ? p->out : out);
-    if (status == RG_OK) {
-      status = run(to, part);
-    }
-    done(to);
-  }
-  return status;
-}
 
 /* In f64, whatever the type is.  For images without elements, where what padding alone gives is the
 ** bias, and a gradient of the bias is there all the same; and for weights that are not finite. */
@@ -435,6 +43,109 @@ static rg_status run_exact(const rg_call *call, rg_tensor *const *out)
   return status;
 }
 
+rg_status rg_conv_by(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t way)
+{
+  bool finite = true;
+
+  if (way == RG_CONV_PRODUCT) {
+    return rg_conv_product(call, out, frame);
+  }
+  if (way == RG_CONV_TILES) {
+    frame->path = "tiles";
+    RG_TRY(rg_conv_few(call, out, frame, &finite));
+  } else {
+    RG_TRY(rg_conv_dnnl(call, out, frame, way, &finite));
+  }
+  return finite ? RG_OK : run_exact(call, out);
+}
+
+/* A plan's step: the way that was taken when it first ran, and what that way keeps. */
+typedef struct step {
+  rg_memo memo;
+  rg_choice choice;
+  int32_t by;
+  rg_memo *inner;
+} step;
+
+static void forget(step *s)
+{
+  if (s->inner != NULL) {
+    s->inner->release(s->inner);
+    s->inner = NULL;
+  }
+}
+
+static void release(rg_memo *memo)
+{
+  forget((step *)memo);
+  rg_host_free(memo);
+}
+
+/* Who turns `deterministic` on in the process means the plans there are, too. */
+static bool leaves(const step *s)
+{
+  return s->choice.standard != RG_CONV_AUTO && s->choice.path != s->choice.standard &&
+         rg_device_modes_now()->deterministic != 0;
+}
+
+static int32_t chosen(const rg_memo *memo, int32_t i, rg_choice *out)
+{
+  const step *s = (const step *)memo;
+
+  if (i > 0) {
+    return RG_BY_NONE;
+  }
+  *out = s->choice;
+  if (s->by != RG_BY_ONLY) {
+    rg_choice_known(out);
+  }
+  out->path = leaves(s) ? s->choice.standard : s->choice.path;
+  return leaves(s) ? RG_BY_PINNED : s->by;
+}
+
+static rg_status step_of(const rg_call *call, rg_frame *frame, step **out)
+{
+  step *s = rg_host_zeroed(sizeof(*s));
+
+  if (s == NULL) {
+    return rg_fail(RG_ENOMEM, "%s: no memory for a step of a plan", call->op->name);
+  }
+  s->memo = (rg_memo){ .release = release, .chosen = chosen };
+  *frame->memo = &s->memo;
+  *out = s;
+  return RG_OK;
+}
+
+/* By the way that was chosen; where that cannot do it here, which a choice that came from elsewhere
+** may say, by the standard one. */
+static rg_status run(const rg_call *call, rg_tensor *const *out, rg_frame *frame, step *s,
+                     rg_choice *choice, int32_t *by)
+{
+  rg_frame inner = { .scratch = frame->scratch, .memo = s != NULL ? &s->inner : NULL, .path = "" };
+  rg_status status = rg_conv_by(call, out, &inner, choice->path);
+
+  if (status == RG_ENOSUP && choice->path != rg_conv_standard(call, out)) {
+    if (s != NULL) {
+      forget(s);
+    }
+    choice->path = choice->standard = rg_conv_standard(call, out);
+    *by = RG_BY_EXPECTED;
+    status = rg_conv_by(call, out, &inner, choice->path);
+  }
+  frame->path = inner.path;
+  return status;
+}
+
+static rg_status again(const rg_call *call, rg_tensor *const *out, rg_frame *frame, step *s)
+{
+  if (leaves(s)) {
+    rg_frame once = { .scratch = frame->scratch, .path = "" };
+
+    return rg_conv_by(call, out, &once, s->choice.standard);
+  }
+  return run(call, out, frame, s, &s->choice, &s->by);
+}
+
 static rg_status conv(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   if (call->in[0]->_count == 0 || call->in[1]->_count == 0 || out[0]->_count == 0) {
@@ -445,15 +156,26 @@ static rg_status conv(const rg_call *call, rg_tensor *const *out, rg_frame *fram
     frame->path = "direct";
     return rg_conv2d_direct(call, out);
   }
-  if (rg_conv_is_few(call, out)) {
-    bool finite = true;
+  if (frame->memo != NULL) {
+    step *s = (step *)*frame->memo;
 
-    frame->path = "tiles";
-    RG_TRY(rg_conv_few(call, out, frame, &finite));
-    return finite ? RG_OK : run_exact(call, out);
+    if (s != NULL && s->by != RG_BY_NONE) {
+      return again(call, out, frame, s);
+    }
+    if (s == NULL) {
+      RG_TRY(step_of(call, frame, &s));
+    }
+    RG_TRY(rg_conv_choose(call, out, true, &s->choice, &s->by));
+    return run(call, out, frame, s, &s->choice, &s->by);
   }
-  frame->path = readable(out[0]->_dtype) ? "onednn" : "onednn:f32";
-  return frame->memo == NULL ? run_eager(call, out) : run_step(call, out, frame);
+  if (atomic_load_explicit(&rg_choices_matter, memory_order_relaxed) == 0) {
+    return rg_conv_by(call, out, frame, rg_conv_standard(call, out));
+  }
+  rg_choice choice;
+  int32_t by;
+
+  RG_TRY(rg_conv_choose(call, out, false, &choice, &by));
+  return run(call, out, frame, NULL, &choice, &by);
 }
 
 rg_status rg_cpu_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)

@@ -54,7 +54,7 @@ static int64_t extent(int64_t kernel, int64_t dilation)
   return (kernel - 1) * dilation + 1;
 }
 
-bool rg_conv_is_few(const rg_call *call, rg_tensor *const *out)
+bool rg_conv_may_be_few(const rg_call *call, rg_tensor *const *out)
 {
   const rg_conv2d_args *args = call->args;
   const rg_conv2d_options *o = &args->o;
@@ -86,9 +86,24 @@ bool rg_conv_is_few(const rg_call *call, rg_tensor *const *out)
   }
   const int64_t width = to[1] + extent(s.w[1], o->dilation[1]) - 1;
 
+  return in * outs * s.w[0] * s.w[1] <= MOST_PRODUCTS / width;
+}
+
+bool rg_conv_is_few(const rg_call *call, rg_tensor *const *out)
+{
+  if (!rg_conv_may_be_few(call, out)) {
+    return false;
+  }
+  const rg_conv2d_args *args = call->args;
+  const bool rotated = call->op->id == RG_OP_CONV2D_BACK_DATA;
+  const rg_conv2d_sizes s = rg_conv2d_sizes_of(call);
+  const int64_t in = (rotated ? s.o : s.c) / s.groups;
+  const int64_t outs = (rotated ? s.c : s.o) / s.groups;
+  const int64_t *to = rotated ? s.x : s.y;
+  const int64_t width = to[1] + extent(s.w[1], args->o.dilation[1]) - 1;
+
   return in <= (rotated ? FEW_BACK : FEW_IN) && outs <= FEW_OUT && (in > 1 || outs > 1) &&
-         2 * to[0] * width <= 3 * s.y[0] * s.y[1] &&
-         in * outs * s.w[0] * s.w[1] <= MOST_PRODUCTS / width;
+         2 * to[0] * width <= 3 * s.y[0] * s.y[1];
 }
 
 /* -- What goes in ------------------------------------------------------------------------------ */

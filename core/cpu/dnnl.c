@@ -373,17 +373,33 @@ static rg_status describe_all(rg_dnnl *self)
   return status;
 }
 
+/* What the library calls the kernel: "jit:avx512_core", "gemm:jit", "ref:any". */
+static const char *kernel_of(const rg_dnnl *self)
+{
+  const char *name = "";
+
+  return dnnl_primitive_desc_query(self->description, dnnl_query_impl_info_str, 0, (void *)&name) ==
+                 dnnl_success
+             ? name
+             : "";
+}
+
+bool rg_dnnl_is_plain_code(const rg_dnnl *self)
+{
+  return strncmp(kernel_of(self), "ref", 3) == 0;
+}
+
+bool rg_dnnl_multiplies_padding(const rg_dnnl *self)
+{
+  return strstr(kernel_of(self), "gemm:") != NULL;
+}
+
 /* Convolutions as matrix products (small groups, channels first) apply an activation one element
 ** at a time, some 5 ns each: 18 times what the product takes. */
 static bool acts_slowly(const rg_dnnl *self)
 {
-  const char *name = "";
-
   return self->spec.kind == RG_DNNL_CONV && self->spec.act != RG_ACT_NONE &&
-         self->spec.array[RG_DNNL_DST].dtype == RG_F32 &&
-         dnnl_primitive_desc_query(self->description, dnnl_query_impl_info_str, 0, (void *)&name) ==
-             dnnl_success &&
-         strstr(name, "gemm:") != NULL;
+         self->spec.array[RG_DNNL_DST].dtype == RG_F32 && rg_dnnl_multiplies_padding(self);
 }
 
 static rg_status make(rg_dnnl *self)

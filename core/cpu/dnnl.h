@@ -105,6 +105,13 @@ uint64_t rg_dnnl_packing(const rg_dnnl *self);
 /* Is the activation left to the caller, who applies it to what comes out (f32, side by side)? */
 bool rg_dnnl_leaves_act(const rg_dnnl *self);
 
+/* Is it written for no processor?  Such kernels are for comparison, and take a hundred times as long.
+*/
+bool rg_dnnl_is_plain_code(const rg_dnnl *self);
+
+/* Does a convolution gather its windows, zeros of the padding too, and multiply matrices? */
+bool rg_dnnl_multiplies_padding(const rg_dnnl *self);
+
 /* Bring a weight that lies as plain says into the packed form. */
 rg_status rg_dnnl_pack(const rg_dnnl *self, const rg_dnnl_array *plain, const void *from,
                        void *packed) RG_CHECK;

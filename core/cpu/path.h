@@ -7,6 +7,7 @@
 #ifndef RIDGE_CPU_PATH_H
 #define RIDGE_CPU_PATH_H
 
+#include "cpu/choice.h"
 #include "cpu/dnnl.h"
 #include "cpu/gemm.h"
 #include "ridge/choice.h"
@@ -63,18 +64,8 @@ void rg_path_costs_forget(void);
 ** it: RG_BY_...; RG_BY_NONE where there is nothing to compute. */
 int32_t rg_product_chosen(const rg_ready *r, rg_choice *out);
 
-/* One reason to ask rg_product_prepare_chosen more, or less. */
-void rg_choices_matters(bool before, bool now);
-
-/* Is anything measured, or to be, or watched, on any thread?  Then by what was measured (choice.c).
-** One counter for all: a call asks it each time. */
-extern _Atomic int32_t rg_choices_matter;
+/* By what was measured (choice.c), where rg_choices_matter says that there is anything. */
 rg_status rg_product_prepare_chosen(rg_ready *r) RG_CHECK;
-
-/* Times and path from the samples of n rounds, by path, NULL where one cannot do it; they are
-** sorted here. */
-void rg_choice_decide(double *const ns[RG_GEMM_COUNT], int32_t n, int32_t standard,
-                      rg_choice *choice);
 
 /* Ways in files of their own: oneDNN's, one row, products with a part of fixed signs. */
 rg_status rg_product_prepare_row(rg_ready *r) RG_CHECK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Which path the CPU takes for a product where rg_set_gemm_path leaves it to "auto": measured for
-** each product on this machine, else expected to be the fastest (core/cpu/path_cost.c).
+** Which path the CPU takes for a product where rg_set_gemm_path leaves it to "auto", and which way
+** for a convolution: measured for each on this machine, else expected to be the fastest
+** (core/cpu/path_cost.c, core/cpu/conv_choice.c).
 */
 #ifndef RIDGE_CHOICE_H
 #define RIDGE_CHOICE_H
@@ -14,26 +15,55 @@ enum { RG_GEMM_AUTO, RG_GEMM_ONEDNN, RG_GEMM_OPENBLAS, RG_GEMM_OWN, RG_GEMM_COUN
 /* "auto"; path: RG_GEMM_..., "?" for any other number. */
 RG_API const char *rg_gemm_name(int32_t path);
 
+/* What a choice is of: a product; a convolution, its gradient for x, or for the weight. */
+enum { RG_WORK_PRODUCT, RG_WORK_CONV, RG_WORK_CONV_DATA, RG_WORK_CONV_WEIGHT, RG_WORK_COUNT };
+
+/* Ways of convolutions on the CPU: oneDNN on images brought to the layout that it likes best;
+** oneDNN on images in place; ridge's own kernel of few channels; a matrix product (1 x 1). */
+enum {
+  RG_CONV_AUTO,
+  RG_CONV_BLOCKED,
+  RG_CONV_PLAIN,
+  RG_CONV_TILES,
+  RG_CONV_PRODUCT,
+  RG_CONV_COUNT
+};
+enum { RG_WAYS = RG_CONV_COUNT }; /* the most that any work has, RG_GEMM_COUNT for products */
+
+/* "auto"; way: RG_CONV_..., "?" for any other number. */
+RG_API const char *rg_conv_way_name(int32_t way);
+
+/* The sizes of a convolution; of products all are 0. */
+typedef struct rg_conv_shape {
+  int64_t images, channels, outs, groups; /* channels of x and of the result, of all groups */
+  int64_t size[2];                        /* rows and columns of x */
+  int64_t kernel[2], stride[2], dilation[2], pad_low[2], pad_high[2];
+} rg_conv_shape;
+
 /*
-** A product, as far as it decides which path is the fastest, and how long each path took: medians
-** and their 95 % confidence intervals in nanoseconds, by path; 0 where it cannot do the product.
+** A product or a convolution, as far as it decides which path is the fastest, and how long each
+** path took: medians and their 95 % confidence intervals in nanoseconds, by path (RG_GEMM_..., and
+** RG_CONV_... of convolutions); 0 where it cannot do the work.
 ** ratio: time over that of the standard path, the median over the rounds, which stood side by side.
 */
 typedef struct rg_choice {
-  int64_t m, n, k;
-  int32_t compute; /* RG_F32 or RG_BF16 (sums in f32) */
-  int32_t a_dtype, b_dtype, c_dtype;
+  int64_t m, n, k;                   /* of a product; else 0 */
+  rg_conv_shape conv;                /* of a convolution; else 0 */
+  int32_t work;                      /* RG_WORK_... */
+  int32_t layout;                    /* of a convolution: RG_NCHW, RG_NHWC */
+  int32_t compute;                   /* RG_F32 or RG_BF16 (sums in f32) */
+  int32_t a_dtype, b_dtype, c_dtype; /* of a convolution: its inputs and its result */
   int32_t a_across; /* 1: neighbours in a column of a are adjacent, not those in a row */
   int32_t b_across;
   int32_t kept;     /* 1: b is a parameter, whose packed form is kept */
-  int32_t epilogue; /* 1: more than a bias and an activation */
+  int32_t epilogue; /* 1: more than a bias and an activation; of a convolution: there is one */
   int32_t threads, isa;
   int32_t path;     /* the one that "auto" takes */
   int32_t standard; /* and would take without this; 0: not known */
   int32_t rounds;
   int64_t at; /* when it was measured: microseconds since 1970; 0: not known */
-  double ns[RG_GEMM_COUNT], lo[RG_GEMM_COUNT], hi[RG_GEMM_COUNT];
-  double ratio[RG_GEMM_COUNT], ratio_lo[RG_GEMM_COUNT], ratio_hi[RG_GEMM_COUNT];
+  double ns[RG_WAYS], lo[RG_WAYS], hi[RG_WAYS];
+  double ratio[RG_WAYS], ratio_lo[RG_WAYS], ratio_hi[RG_WAYS];
 } rg_choice;
 
 /* What chose the path of a product: times of this process or of another one whose times are known
@@ -54,9 +84,9 @@ enum {
 };
 
 /*
-** While on, a product of this thread that "auto" decides and that has not been measured is run by
-** each path in turn, `rounds` times, and the fastest is remembered for this process.  A path other
-** than the default one has to be faster in nearly every round: 95 % confidence for the median of
+** While on, a product of this thread that "auto" decides, or a convolution, that has not been
+** measured is run by each path in turn, `rounds` times, and the fastest is remembered for this
+** process.  A path other than the default one has to be faster in nearly every round: 95 % confidence for the median of
 ** the rounds' ratios.  With rg_device_modes.deterministic on nothing is measured, and what was
 ** measured is not taken: results then do not depend on what a clock said.
 **
@@ -72,12 +102,13 @@ RG_API int32_t rg_tuning(int32_t rounds);
 */
 RG_API int32_t rg_tuning_keeps(int32_t keeps);
 
-/* How many products have been measured; out: the i-th of them (RG_EARG outside 0 .. n - 1). */
+/* How many products and convolutions have been measured; out: the i-th of them (RG_EARG outside
+** 0 .. n - 1). */
 RG_API int64_t rg_choices(void);
 RG_API rg_status rg_choice_at(int64_t i, rg_choice *out) RG_CHECK;
 
-/* Remember what was measured elsewhere, in place of what there is of the same product; times may be
-** missing.  A path that turns out not to do the product here is not taken.  RG_EARG for a path that
+/* Remember what was measured elsewhere, in place of what there is of the same work; times may be
+** missing.  A path that turns out not to do it here is not taken.  RG_EARG for a path or work that
 ** is none, RG_ENOMEM. */
 RG_API rg_status rg_choice_put(const rg_choice *choice) RG_CHECK;
 

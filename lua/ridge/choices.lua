@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Which path products take on this machine, by measuring it: ridge.autotune, and what it found.
+--- Which path products and convolutions take on this machine, by measuring it: ridge.autotune, and
+--- what it found.
 --
 -- The core measures and keeps (core/cpu/choice.c). A choice as text is what fresh processes are
 -- given and what is stored beside measurements, so that a number says by what it was reached.
@@ -9,6 +10,7 @@ local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local columns = require 'ridge.show.columns'
+local conv_ways = require 'ridge.conv_ways'
 local dtype = require 'ridge.tensor.dtype'
 local fitted = require 'ridge.fitted'
 local guard = require 'ridge.guard'
@@ -22,6 +24,7 @@ local ROUNDS = 15
 local PATHS = { 'onednn', 'openblas', 'own' } -- in the order of RG_GEMM_...
 local CODE, ISA, LEVEL, TYPE, NAME = {}, {}, {}, {}, {}
 for code, name in ipairs(PATHS) do CODE[name] = code end
+local WAYS = conv_ways.WAYS -- of convolutions
 for level = 0, C.RG_ISA_COUNT - 1 do
   LEVEL[level] = ffi.string(C.rg_isa_name(level))
   ISA[LEVEL[level]] = level
@@ -40,6 +43,7 @@ Choice.__index = Choice
 ---@param r table as ridge.backend.choices gives it
 ---@return string
 function M.problem(r)
+  if conv_ways.is(r) then return conv_ways.problem(r) end
   local flags = (r.a_across and 'a' or '') .. (r.b_across and 'b' or '') .. (r.kept and 'k' or '')
     .. (r.epilogue and 'e' or '')
   return ('%dx%dx%d %s %s*%s=%s %s%st%d %s'):format(r.m, r.k, r.n, r.compute, r.a, r.b, r.c,
@@ -50,7 +54,7 @@ end
 local function times_of(c)
   if c.rounds == 0 or c.ns[c.path] == 0 then return nil end
   local times = {}
-  for code, name in ipairs(PATHS) do
+  for code, name in ipairs(c.work == 0 and PATHS or WAYS) do
     if c.ns[code] > 0 then
       local t = { ns = c.ns[code], lo = c.lo[code], hi = c.hi[code] }
       if c.ratio[code] > 0 then
@@ -71,9 +75,9 @@ local FIELDS = { 'ns', 'lo', 'hi', 'ratio', 'ratio_lo', 'ratio_hi' }
 local function is_time(x) return type(x) == 'number' and x > 0 and x < math.huge end
 
 -- Of the paths that this ridge has, those whose times are numbers.
-local function clean(times)
+local function clean(times, names)
   local out = {}
-  for _, name in ipairs(PATHS) do
+  for _, name in ipairs(names) do
     local t, copy = type(times) == 'table' and times[name], {}
     if type(t) == 'table' then
       for _, field in ipairs(FIELDS) do copy[field] = is_time(t[field]) and t[field] or nil end
@@ -87,11 +91,12 @@ end
 local function later_times(row)
   local kept = row.at and unread[M.problem(row)]
   if not kept or kept.at ~= row.at then return {} end
-  return clean(kept.read())
+  return clean(kept.read(), conv_ways.is(row) and WAYS or PATHS)
 end
 
 -- Without its times.
 local function head_of(c)
+  if c.work ~= 0 then return conv_ways.head(c) end
   return { m = tonumber(c.m), k = tonumber(c.k), n = tonumber(c.n), compute = NAME[c.compute],
     a = NAME[c.a_dtype], b = NAME[c.b_dtype], c = NAME[c.c_dtype], a_across = c.a_across == 1,
     b_across = c.b_across == 1, kept = c.kept == 1, epilogue = c.epilogue == 1,
@@ -100,7 +105,7 @@ end
 
 local function row_of(c)
   local row = head_of(c)
-  row.standard, row.rounds = PATHS[c.standard], c.rounds
+  row.standard, row.rounds = (c.work == 0 and PATHS or WAYS)[c.standard], c.rounds
   row.at = c.at > 0 and tonumber(c.at) or nil
   row.paths = times_of(c) or later_times(row)
   return setmetatable(row, Choice)
@@ -142,22 +147,60 @@ end
 --- The sizes of a product as text.
 ---@param r table as ridge.backend.choices gives it
 ---@return string
-function M.sizes(r) return ('%s x %s x %s'):format(r.m, r.k, r.n) end
+function M.sizes(r)
+  if conv_ways.is(r) then return conv_ways.sizes(r) end
+  return ('%s x %s x %s'):format(r.m, r.k, r.n)
+end
+
+local TIMES = { 'own', 'onednn', 'openblas' } -- in the order of columns
+
+--- Rows as a table: what is given of each, then its times by path. What convolutions take has
+--- columns where there are any.
+---@param titles string[] 'm x k x n' is of what `sizes` gives
+---@param rows table[]
+---@param cells fun(row: table): table as many as titles
+---@param right table<integer, boolean> columns that are aligned on the right
+---@return string
+function M.table(titles, rows, cells, right)
+  local products, convs, lines, names = false, false, {}, {}
+  for _, r in ipairs(rows) do
+    if conv_ways.is(r) then convs = true elseif r.paths then products = true end
+  end
+  if products or not convs then for _, name in ipairs(TIMES) do names[#names + 1] = name end end
+  if convs then for _, name in ipairs(WAYS) do names[#names + 1] = name end end
+  local head, aligned = {}, {}
+  for i, title in ipairs(titles) do
+    head[i], aligned[i] = convs and title == 'm x k x n' and 'sizes' or title, right[i]
+  end
+  for i, name in ipairs(names) do head[#titles + i], aligned[#titles + i] = name, true end
+  for i, r in ipairs(rows) do
+    lines[i] = cells(r)
+    for j, name in ipairs(names) do lines[i][#titles + j] = median(r.paths and r.paths[name]) end
+  end
+  return columns.text(head, lines, { right = aligned })
+end
 
 local function table_of(rows)
-  local lines = {}
-  for i, r in ipairs(rows) do
-    lines[i] = { M.sizes(r), r.compute, r.threads, r.path, gain(r),
-      median(r.paths.own), median(r.paths.onednn), median(r.paths.openblas) }
-  end
-  return columns.text({ 'm x k x n', 'type', 'threads', 'taken', 'gain', 'own', 'onednn',
-    'openblas' }, lines, { right = { [5] = true, [6] = true, [7] = true, [8] = true } })
+  return M.table({ 'm x k x n', 'type', 'threads', 'taken', 'gain' }, rows, function(r)
+    return { M.sizes(r), r.compute, r.threads, r.path, gain(r) }
+  end, { [5] = true })
 end
+
+-- '3 products', '2 convolutions', '3 products and a convolution'.
+local function counted(rows)
+  local n = 0
+  for _, r in ipairs(rows) do n = n + (conv_ways.is(r) and 1 or 0) end
+  local parts = {}
+  if n < #rows then parts[1] = plain.count(#rows - n, 'product') end
+  if n > 0 then parts[#parts + 1] = plain.count(n, 'convolution') end
+  return table.concat(parts, ' and ')
+end
+M.counted = counted
 
 --- Each path with its interval.
 function Choice:__tostring()
   local lines = {}
-  for _, name in ipairs(PATHS) do
+  for _, name in ipairs(conv_ways.is(self) and WAYS or PATHS) do
     local t = self.paths[name]
     if t then
       local more = M.gain(self)
@@ -183,7 +226,7 @@ function Choices:__tostring()
   if #rows == 0 then return 'no product: none was computed, all were known, or a path is forced' end
   for _, r in ipairs(rows) do if r.path ~= r.standard then changed = changed + 1 end end
   return ('%s\n%s, %d by another path than the standard one'):format(table_of(rows),
-    plain.count(#rows, 'product'), changed)
+    counted(rows), changed)
 end
 Choices.__tostring = guard.text(Choices.__tostring)
 
@@ -263,14 +306,11 @@ local function when(rows)
 end
 
 function Seen:__tostring()
-  local rows, lines = genuine(self), {}
+  local rows = genuine(self)
   if #rows == 0 then return "no product whose path 'auto' decides" end
-  for i, r in ipairs(rows) do
-    lines[i] = { M.sizes(r), r.compute, r.threads, r.calls, r.path,
-      r.by, median(r.paths.own), median(r.paths.onednn), median(r.paths.openblas) }
-  end
-  return columns.text({ 'm x k x n', 'type', 'threads', 'calls', 'path', 'by', 'own', 'onednn',
-    'openblas' }, lines, { right = { [7] = true, [8] = true, [9] = true } }) .. when(rows)
+  return M.table({ 'm x k x n', 'type', 'threads', 'calls', 'path', 'by' }, rows, function(r)
+    return { M.sizes(r), r.compute, r.threads, r.calls, r.path, r.by }
+  end, {}) .. when(rows)
 end
 Seen.__tostring = guard.text(Seen.__tostring)
 
@@ -367,6 +407,8 @@ local MOST_SIZE, MOST_THREADS = 2 ^ 53, 1024 -- beyond, a number is not the one 
 
 -- Into a choice; nil where the text is none that this ridge knows.
 local function parse(line, into)
+  local problem, way = line:match '^(conv2d.*): (%w+)$'
+  if problem then return conv_ways.parse(problem, way, into) end
   local m, k, n, compute, a, b, c, flags, threads, isa, path = line:match(PATTERN)
   m, k, n, threads = tonumber(m), tonumber(k), tonumber(n), tonumber(threads)
   if not m or not CODE[path] or not ISA[isa] or math.max(m, k, n) >= MOST_SIZE
@@ -417,6 +459,13 @@ end
 
 local MOST_ROUNDS = 99
 
+-- The number of a path of the work that a choice is of.
+local function code_of(choice, name)
+  for code, known in ipairs(choice.work == 0 and PATHS or WAYS) do
+    if known == name then return code end
+  end
+end
+
 --- Put choices in force that were measured before, beside those that there are: what was measured
 --- later stays.
 ---@param list table each problem (M.problem), path, standard, rounds, at (microseconds since 1970),
@@ -424,16 +473,17 @@ local MOST_ROUNDS = 99
 ---@return integer n how many were put
 ---@return integer skipped how many are none that this ridge knows
 function M.put(list)
-  local n, skipped, c, choice = 0, 0, ffi.new 'rg_choice', ffi.new 'rg_choice'
+  local n, skipped, c = 0, 0, ffi.new 'rg_choice'
   local known = {}
   for i = 0, tonumber(C.rg_choices()) - 1 do
     call.check(C.rg_choice_at(i, c))
     known[M.problem(head_of(c))] = tonumber(c.at)
   end
   for _, stored in ipairs(list) do
-    local known_here = parse(stored.problem .. ': ' .. stored.path, choice)
-    local standard, rounds, at = CODE[stored.standard], stored.rounds, stored.at
-    if not (known_here and standard and is_time(rounds) and rounds <= MOST_ROUNDS
+    local choice = parse(stored.problem .. ': ' .. stored.path, ffi.new 'rg_choice')
+    local standard = choice and code_of(choice, stored.standard)
+    local rounds, at = stored.rounds, stored.at
+    if not (choice and standard and is_time(rounds) and rounds <= MOST_ROUNDS
         and rounds % 1 == 0 and is_time(at) and at < MOST_SIZE) then
       skipped = skipped + 1
     elseif at > (known[stored.problem] or -1) then

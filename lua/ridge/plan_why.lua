@@ -5,9 +5,7 @@ local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local choices = require 'ridge.choices'
-local columns = require 'ridge.show.columns'
 local guard = require 'ridge.guard'
-local unit = require 'ridge.show.unit'
 
 local M = {}
 
@@ -33,22 +31,14 @@ local function is_late(row)
   return false
 end
 
-local function median(t) return t and unit.format('ns', t.ns) or '' end
-
 function Ways:__tostring()
-  local lines, later = {}, 0
-  for _, r in ipairs(self) do
-    local line = { r.step, r.op, r.module or '', '', r.way or '', '', '', '', '' }
-    if r.by then
-      line[4], line[6] = choices.sizes(r), r.by
-      line[7], line[8], line[9] = median(r.paths.own), median(r.paths.onednn),
-        median(r.paths.openblas)
-      later = later + (is_late(r) and 1 or 0)
-    end
-    lines[#lines + 1] = line
-  end
-  local text = columns.text({ 'step', 'operation', 'module', 'm x k x n', 'way', 'by', 'own',
-    'onednn', 'openblas' }, lines, { right = { [1] = true, [7] = true, [8] = true, [9] = true } })
+  local later = 0
+  local text = choices.table({ 'step', 'operation', 'module', 'm x k x n', 'way', 'by' }, self,
+    function(r)
+      later = later + (r.by and is_late(r) and 1 or 0)
+      return { r.step, r.op, r.module or '', r.by and choices.sizes(r) or '', r.way or '',
+        r.by or '' }
+    end, { [1] = true })
   if self.waits then
     text = text .. '\nit has not run yet: a path is chosen when a step first runs'
   elseif later > 0 then

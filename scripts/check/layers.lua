@@ -20,7 +20,8 @@ local LUA_ROWS = {
   { "blame" }, { "guard" },
   { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines", "world" },
-  { "tensor" }, { "fitted", "graph_links", "graph_names", "plan", "plan_choices" }, { "choices" },
+  { "tensor" },
+  { "conv_ways", "fitted", "graph_links", "graph_names", "plan", "plan_choices" }, { "choices" },
   { "plan_why" }, { "backend", "data", "device", "graph_args", "memory", "nn", "optim", "process" },
   { "dist", "graph_passes", "graph_plan", "graph_record", "graph_trial" }, { "graph_sizes" },
   { "graph_changes", "graph_dot", "graph_memory", "graph_text" }, { "graph" }, -- late

@@ -23,7 +23,7 @@ static void spread(double *ns, int n, double base, double step)
 static rg_choice decided(double *own, double *dnnl, double *blas, int n)
 {
   rg_choice c = { .m = 1 };
-  double *ns[RG_GEMM_COUNT] = { [OWN] = own, [DNNL] = dnnl, [BLAS] = blas };
+  double *ns[RG_WAYS] = { [OWN] = own, [DNNL] = dnnl, [BLAS] = blas };
 
   rg_choice_decide(ns, n, OWN, &c);
   return c;

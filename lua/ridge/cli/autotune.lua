@@ -56,7 +56,7 @@ local function print_found(found, known, path)
     local other = r.path ~= r.standard
     changed = changed + (other and 1 or 0)
     local t = r.paths[r.path]
-    lines[i] = { ('%d x %d x %d'):format(r.m, r.k, r.n), r.compute, r.threads, r.path,
+    lines[i] = { choices.sizes(r), r.compute, r.threads, r.path,
       other and r.standard or '', choices.gain(r), t and unit.format('ns', t.ns) or '' }
   end
   if #found > 0 then

@@ -10,7 +10,8 @@ local store = require 'ridge.store'
 
 local M = {}
 
-local PRODUCT, COSTS = 'product', 'costs' -- a product that was measured; a kind of them, fitted
+-- a product or a convolution that was measured; a kind of products, fitted
+local PRODUCT, CONV, COSTS = 'product', 'conv', 'costs'
 local BUILT_IN = 'built in'
 local DB = { db = { 'string', doc = 'database file; else RIDGE_DB, else results/ridge.db' } }
 
@@ -24,7 +25,7 @@ local function plans() return require 'ridge.plan_choices' end
 local function machine() return require('ridge.sweep.lab').facts().machine end
 
 local function stored_of(r)
-  return { operation = PRODUCT, problem = choices().problem(r), path = r.path,
+  return { operation = r.images and CONV or PRODUCT, problem = choices().problem(r), path = r.path,
     standard = r.standard, rounds = r.rounds, times = r.paths, at = r.at }
 end
 
@@ -88,9 +89,10 @@ function M.take(st, opt)
   if not id then return taken end
   local versions = choices().versions()
   local list = rows.newest(st, id, versions, PRODUCT, opt.last)
+  for _, row in ipairs(rows.newest(st, id, versions, CONV, opt.last)) do list[#list + 1] = row end
   local put, unknown = choices().put(list)
   local fits, known, none = put_costs(rows.newest(st, id, versions, COSTS, opt.last))
-  local operations = { PRODUCT, COSTS }
+  local operations = { PRODUCT, CONV, COSTS }
   taken.put, taken.fitted, taken.known = put, fits, #list - put - unknown + known
   for _, operation in ipairs(plans().OPERATIONS) do
     local kept = rows.newest(st, id, versions, operation, opt.last)
