@@ -214,14 +214,15 @@ format:              ## let clang-format write the C files
 	@luajit scripts/check/format.lua --write
 
 # -- long runs, each with a build folder of its own --------------------------------
-.PHONY: nightly asan ubsan tsan memcheck cover
-nightly:             ## run all of the next four, kill runs, fuzzing; keeps results/nightly.md
+.PHONY: nightly asan ubsan tsan memcheck ranks cover
+nightly:             ## run all of the next five, kill runs, fuzzing; keeps results/nightly.md
 	@scripts/nightly.sh
 asan:                ## run every test under AddressSanitizer
 ubsan:               ## run every test under UndefinedBehaviorSanitizer
 tsan:                ## run the C tests under ThreadSanitizer
 memcheck:            ## let the n-th allocation fail, for all n, over the C tests
-asan ubsan tsan memcheck:
+ranks:               ## train on two ranks under all three sanitizers
+asan ubsan tsan memcheck ranks:
 	@scripts/nightly.sh $@
 cover:               ## print what no test reaches
 	@scripts/cover.sh

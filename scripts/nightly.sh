@@ -6,7 +6,7 @@
 #
 #   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz calls
 #                             onnx safetensors quantized graphs ab rate train peers gpusim
-#                             gpukernels mutate
+#                             gpukernels mutate ranks
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
 # sanitizer works in build/<part>, a copy of the tree whose objects stay between runs, so that
@@ -57,6 +57,45 @@ part_tsan() {
   OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 \
     TSAN_OPTIONS="suppressions=$root/scripts/threads.supp $options" \
     setarch "$(uname -m)" -R build/tsan/scripts/run_tests $(programs tsan)
+}
+
+# Two ranks in build/$1, with $2 in their environment: nets in buckets, with and without overlap,
+# trainers, checkpoints, faults. A report of a sanitizer is a file. OpenMP has one thread: what is
+# left are the threads that compute and that move messages.
+ranks_in() {
+  local logs code=0 each words wanted got
+  logs=$(mktemp -d)
+  for each in 'child.lua all @:0' 'norm_child.lua:0' 'sharded_child.lua @:0' \
+    'train_child.lua steps @:0' 'train_child.lua spoiled @:0' 'train_child.lua resume @:0' \
+    'train_child.lua refused @:0' 'child.lua raise:1' 'child.lua late:5' 'child.lua killed:137'; do
+    words=tests/lua/dist/${each%:*} wanted=${each#*:} got=0
+    words=${words/@/$logs}
+    (cd "build/$1" && env OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1 ${2//LOGS/$logs} \
+      setarch "$(uname -m)" -R ./ridge launch -n 2 $words) >"$logs/said" 2>&1 || got=$?
+    if [ $got = "$wanted" ] && ! ls "$logs"/report* >/dev/null 2>&1; then
+      echo "1 passed, 0 failed: $1, ${each%:*}"
+    else
+      echo "0 passed, 1 failed: $1, ${each%:*}: status $got, not $wanted"
+      cat "$logs"/said "$logs"/report* 2>/dev/null
+      rm -f "$logs"/report*
+      code=1
+    fi
+  done
+  rm -rf "$logs"
+  return $code
+}
+
+part_ranks() {
+  local code=0 options=log_path=LOGS/report
+  build calls '-fsanitize=address,undefined -fno-sanitize-recover=undefined' || return 1
+  build tsan '-fsanitize=thread' || return 1
+  [ -e build/tsan/build/libridge_mpi.so ] && command -v mpirun >/dev/null || return 77
+  ranks_in calls "ASAN_OPTIONS=detect_leaks=0:$options:$signals
+    UBSAN_OPTIONS=print_stacktrace=1:$options" || code=1
+  grep -v omp_fn scripts/threads.supp >build/ranks.supp # it hides what kernels race with
+  options+=:suppressions=$root/build/ranks.supp:$signals:ignore_noninstrumented_modules=1
+  ranks_in tsan "TSAN_OPTIONS=$options" || code=1
+  return $code
 }
 
 part_memcheck() {
@@ -186,7 +225,7 @@ part_mutate() {
 
 parts=("$@")
 [ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls onnx safetensors
-  quantized graphs ab rate train peers gpusim gpukernels mutate)
+  quantized graphs ab rate train peers gpusim gpukernels mutate ranks)
 mkdir -p build
 rm -f build/mutate.md
 failed=0 table=
