@@ -65,11 +65,12 @@ end
 local function show(path)
   local store, network = require 'ridge.store', require 'ridge.scaling.network'
   local st = store.open(path, 'read')
-  local ok, list = pcall(network.stored, st)
+  local ok, list, elsewhere = pcall(network.stored, st)
   st:close()
   if not ok then error(list, 0) end
   if #list == 0 then
-    return stored.fail('net', 'nothing is stored of it: ridge net -n 2..8')
+    return stored.fail('net', ('nothing is stored of it%s: ridge net -n 2..8'):format(
+      network.elsewhere(elsewhere)))
   end
   plain.print(network.text(list, tonumber(C.rg_processors())), '\n')
 end

@@ -114,14 +114,15 @@ local function messages(opt, path)
     return { alpha = { med = opt.alpha * 1e3 }, beta = { med = 1 / opt.rate } }, 'as given'
   end
   local store = require 'ridge.store'
-  local list = {}
+  local list, elsewhere = {}, 0
   if require('ridge.store.place').exists(path) then
     local st = store.open(path, 'read')
-    list = network.stored(st)
+    list, elsewhere = network.stored(st)
     st:close()
   end
   if #list == 0 then
-    error('nothing is known of messages: ridge net -n 2..4, or both of --alpha and --rate', 0)
+    error(('nothing is known of messages%s: ridge net -n 2..4, or both of --alpha and --rate')
+      :format(network.elsewhere(elsewhere)), 0)
   end
   return model.hops(list, tonumber(C.rg_processors())), 'as ridge net found between processes here'
 end

@@ -136,19 +136,30 @@ function M.sweep(opt)
 end
 
 local ROWS = [[/* nets */ SELECT s.name AS sweep, p.num AS ranks, a.began AS began,
-  a.flags AS flags, m.name AS name, m.value AS value
+  a.flags AS flags, t.id AS trial, e.machine_id AS machine, m.name AS name, m.value AS value
   FROM main.sweep s JOIN main.trial t ON t.sweep_id = s.id
   JOIN main.attempt a ON a.id = t.best_attempt JOIN main.metric m ON m.attempt_id = a.id
   JOIN main.param p ON p.config_id = t.config_id AND p.name = 'ranks'
-  WHERE s.base = ?1 AND a.outcome = 'ok' ORDER BY a.began, a.id]]
+  LEFT JOIN main.env e ON e.id = a.env_id
+  WHERE s.base = ?1 AND a.outcome = 'ok' AND (?2 IS NULL OR e.machine_id = ?2)
+  ORDER BY a.began, a.id]]
 
---- What is stored, by the number of ranks; of several measurements the newest.
+--- What is stored of this machine, by the number of ranks; of several measurements the newest.
 ---@param st table store open for reading
+---@param machine table|nil facts of another machine that is asked for
 ---@return table list of {ranks, alpha, beta (med, lo, hi; ns), off, began, sweep, simulated}, by
 ---  ranks
-function M.stored(st)
+---@return integer elsewhere points that other machines have measured: a merged file has them
+function M.stored(st, machine)
   local by, list = {}, {}
-  for _, row in ipairs(st.db:query(ROWS, M.NAME)) do
+  local here = st:find_machine(machine or require('ridge.sweep.device').lab().facts().machine)
+  local rows, elsewhere, seen = st.db:query(ROWS, M.NAME, here or -1), 0, {}
+  for _, row in ipairs(st.db:query(ROWS, M.NAME, nil)) do
+    if row.machine ~= here and not seen[row.trial] then
+      seen[row.trial], elsewhere = true, elsewhere + 1
+    end
+  end
+  for _, row in ipairs(rows) do
     local each = by[row.ranks]
     if not each or each.began ~= row.began then
       each = { ranks = row.ranks, began = row.began, sweep = row.sweep, found = {},
@@ -168,7 +179,15 @@ function M.stored(st)
     list[#list + 1] = each
   end
   table.sort(list, function(x, y) return x.ranks < y.ranks end)
-  return list
+  return list, elsewhere
+end
+
+--- That other machines have measured some of it, as a part of a sentence; nothing where none has.
+---@param elsewhere integer of `stored`
+---@return string text
+function M.elsewhere(elsewhere)
+  return elsewhere > 0 and (' (%d measured on other machines %s not of this one)'):format(elsewhere,
+    elsewhere == 1 and 'is' or 'are') or ''
 end
 
 -- -- Text -----------------------------------------------------------------------------------------

@@ -91,15 +91,28 @@ local function contenders(rows, phase, precision, found)
   end
 end
 
---- The points that are to have one more pass now.
----@param run table  store, sweep, spec (protocol), shard
+local HERE = [[/* points of an environment */ SELECT t.id AS trial FROM main.trial t
+  JOIN main.attempt a ON a.id = t.best_attempt WHERE t.sweep_id = ? AND a.env_id = ?]]
+
+-- Which points were measured where this run measures: a pass here would be joined to theirs.
+local function here(run)
+  if not run.env_id then return nil end
+  local set = {}
+  for _, row in ipairs(run.store.db:query(HERE, run.sweep.id, run.env_id)) do
+    set[row.trial] = true
+  end
+  return set
+end
+
+--- The points that are to have one more pass now; those of another environment are not.
+---@param run table  store, sweep, spec (protocol), shard, env_id
 ---@return integer[] trials
 function M.points(run)
   local protocol, st, id = run.spec.protocol, run.store, run.sweep.id
   if protocol.passes < passes.LEAST or protocol.max_passes <= protocol.passes then return {} end
-  local rows = {}
+  local rows, own = {}, here(run)
   for _, row in ipairs(results.rows(st, id)) do
-    if row.state == 'ok' and row.grade ~= 'D' and row.reused == 0
+    if (not own or own[row.trial]) and row.state == 'ok' and row.grade ~= 'D' and row.reused == 0
       and row.passes < protocol.max_passes then
       rows[#rows + 1] = row
     end

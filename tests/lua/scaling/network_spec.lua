@@ -3,6 +3,7 @@
 
 local folders = dofile 'tests/lua/store/folder.lua'
 local cheap_lab = dofile 'tests/lua/sweep/cheap_lab.lua'
+local program = require 'tests.lua.repl.program'
 local network = require 'ridge.scaling.network'
 
 local BYTES = { 4, 1024, 65536, 1048576 }
@@ -87,12 +88,27 @@ describe('a network', function()
       assert.equal(0, summary.failed)
       return summary, launched
     end
-    local function stored()
+    local function stored(cpu)
       local st = require('ridge.store').open(db, 'read')
-      local list = network.stored(st)
+      local machine = cheap_lab.new().facts().machine
+      machine.cpu = cpu or machine.cpu
+      local list, elsewhere = network.stored(st, machine)
       st:close()
-      return list
+      return list, elsewhere
     end
+
+    it('is that of this machine, where a merged file has others', function()
+      measured(1)
+      local list, elsewhere = stored()
+      assert.same({ 2, 0 }, { #list, elsewhere })
+      list, elsewhere = stored 'another'
+      assert.same({ 0, 2 }, { #list, elsewhere })
+      assert.equal(' (2 measured on other machines are not of this one)',
+        network.elsewhere(elsewhere))
+      local status, out, err = program.run { 'net', '--show', '--db', db }
+      assert.equal(1, status, out)
+      assert.matches('nothing is stored of it %(2 measured on other machines', err)
+    end)
 
     it('is what was measured last, by ranks, with its intervals', function()
       local _, launched = measured(1)

@@ -5,6 +5,7 @@
 local anchors = require 'ridge.sweep.anchors'
 local cheap_lab = dofile 'tests/lua/sweep/cheap_lab.lua'
 local compare = require 'ridge.sweep.compare'
+local extra = require 'ridge.sweep.extra'
 local folders = dofile 'tests/lua/store/folder.lua'
 local program = require 'tests.lua.repl.program'
 local ridge = require 'ridge'
@@ -238,6 +239,32 @@ describe('a sweep of two unlike machines', function()
     assert.is_truthy(ridge.open(fast):sweep 'shared':drift 'fwd')
     -- what is of one machine has no further columns
     assert.is_nil(ridge.open(fast):sweep 'shared':results()[1].machine)
+  end)
+
+  it('has no pass more of a point that another machine has measured', function()
+    store.with(all, 'write', function(st)
+      local ids = st.db:query [[SELECT DISTINCT a.env_id AS id, m.cpu FROM trial t
+        JOIN attempt a ON a.id = t.best_attempt JOIN env e ON e.id = a.env_id
+        JOIN machine m ON m.id = e.machine_id WHERE t.role = 'point']]
+      assert.equal(2, #ids)
+      -- whatever was beside a point may be faster or slower: each is undecided
+      st.db:exec "UPDATE timing SET ratio = 1, ratio_lo = 0.5, ratio_hi = 2"
+      local function points(env_id)
+        return extra.points { store = st, sweep = { id = 1 }, env_id = env_id,
+          spec = { protocol = { passes = 5, max_passes = 7, precision = 0.001 } } }
+      end
+      local n = {}
+      for i, env in ipairs(ids) do
+        n[i] = #points(env.id)
+        for _, trial in ipairs(points(env.id)) do
+          assert.equal(env.id, st.db:value([[SELECT a.env_id FROM trial t JOIN attempt a
+            ON a.id = t.best_attempt WHERE t.id = ?]], trial))
+        end
+      end
+      assert.is_true(n[1] > 0 and n[2] > 0)
+      assert.equal(24, n[1] + n[2])
+      st.db:exec "UPDATE timing SET ratio = NULL, ratio_lo = NULL, ratio_hi = NULL"
+    end)
   end)
 
   it('has no single number in a question, unless it is said how it is meant', function()
