@@ -14,13 +14,15 @@ local SPEC = {
   about = [[
 Runs the recipe that the database holds, not the file on the disk, sets the point up in fresh
 processes, and says whether the times still agree. Nothing is stored. A recipe is code: replay only
-databases that you would run.
+databases that you would run. Of a point of an unlike machine the ratio is one of machines: it is
+refused without --mixed.
 
     ridge replay 17
     ridge replay 17 --db theirs.db -- --quick
 
 Exit status: 0 when it agrees or is faster; 3 when it is slower.]],
   rest = 'TRIAL [-- options of the recipe]', most = 1,
+  { 'mixed', false, 'also a point of an unlike machine' },
   stored.DB,
 }
 
@@ -47,7 +49,7 @@ end
 ---@return integer status
 function M.main(argv)
   local ours, own = args.split(argv)
-  return stored.run('replay', SPEC, ours, 'read', function(_, rest, st)
+  return stored.run('replay', SPEC, ours, 'read', function(opt, rest, st)
     local id, reason = stored.trial(rest[1])
     if not id then return stored.fail('replay', reason) end
     local replay, canonical = require 'ridge.sweep.replay', require 'ridge.store.canonical'
@@ -58,7 +60,7 @@ function M.main(argv)
     plain.note(('trial %d of %s, measured on %s%s\n'):format(id, trial.sweep,
       trial.cpu or '?', trial.git and ', commit ' .. trial.git or ''))
     return print_found(replay.run(trial, origin, sw, {
-      lab = require('ridge.sweep.device').lab(sw.spec.device),
+      lab = require('ridge.sweep.device').lab(sw.spec.device), mixed = opt.mixed,
       progress = function(text) plain.note('replay: ', text, '\n') end }))
   end)
 end

@@ -52,6 +52,23 @@ describe('ridge replay', function()
     assert.equal(before, attempts())
   end)
 
+  it('forms a ratio of unlike machines only where it is asked to', function()
+    local other = folder .. '/other.db'
+    os.execute(('cp %s %s'):format(db, other))
+    local st = require('ridge.store.sqlite').open(other, 'write')
+    st:run "UPDATE machine SET cpu = 'Other CPU 7'"
+    st:close()
+    local words = ('replay %s --db %s %%s -- --n 32'):format(trial_of(1), other)
+    local text, status = ridge(words:format '')
+    assert.equal(1, status, text)
+    assert.matches('trial %d+ was measured on an unlike machine: Other CPU 7, and here is .*'
+      .. '%-%-mixed', text)
+    assert.is_nil(text:find('process 1', 1, true)) -- before any work
+    text, status = ridge(words:format '--mixed')
+    assert.is_true(status == 0 or status == 3, text)
+    assert.matches('relu +then', text)
+  end)
+
   it('says what stands in the way', function()
     for words, pattern in pairs {
       [trial_of(1)] = 'other arguments: {"n":32} then, {"n":16} now',

@@ -57,13 +57,19 @@ describe('a point that is replayed', function()
       failure(replay.trial, st, 12))
   end)
 
+  -- The machine of the rows.
+  local function here()
+    return { machine = { cpu = 'Test CPU 9000', cores = 2, threads = 4, isa = 'avx2' },
+      device = { kind = 'cpu', name = 'Test CPU 9000' } }
+  end
+
   it('agrees unless the intervals lie apart', function()
     local given
     local function of(now, names)
       local trial, said = replay.trial(st, 1), {}
       local found = replay.run(trial, { name = 'r.lua' }, called {}, {
         progress = function(text) said[#said + 1] = text end,
-        lab = { fresh = function(source, protocol, ceilings, tick)
+        lab = { facts = here, fresh = function(source, protocol, ceilings, tick)
           given = { source, protocol, ceilings }
           tick(1, 3)
           tick(2)
@@ -96,7 +102,7 @@ describe('a point that is replayed', function()
     for processes, want in pairs { [2] = 3, [3] = 3, [7] = 7 } do
       trial.protocol = canonical.encode { processes = processes }
       trial.draw = nil
-      replay.run(trial, {}, called {}, { lab = { fresh = function(source, protocol)
+      replay.run(trial, {}, called {}, { lab = { facts = here, fresh = function(source, protocol)
         assert.equal(want, protocol.processes)
         assert.equal(trial.seed, canonical.decode(source.spec).seed)
         return { 'bwd' }, { { med = 1 } }
