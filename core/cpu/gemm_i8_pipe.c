@@ -129,7 +129,8 @@ void rg_i8_pipe_tile(rg_i8_pipe *pipe, const rg_i8_run *run, const uint8_t *a, c
   int32_t *sums = pipe->sums[pipe->turn];
   const int32_t *fix = pipe->fix[pipe->turn_fix];
 
-  if (kernels->beside == NULL) {
+  if (kernels->beside == NULL || !rg_i8_has_rows(pipe->p, pipe->j)) {
+    rg_i8_finish_all(&pipe->left);
     kernels->tile[rows](run, a, pipe->b, sums, next);
     rg_i8_finish(pipe->p, sums, fix, i, rows, pipe->j);
     return;
