@@ -12,6 +12,7 @@ local ridge = require 'ridge'
 local passes = require 'ridge.measure.passes'
 local model = require 'ridge.scaling.model'
 local network = require 'ridge.scaling.network'
+local statistics = require 'ridge.measure.statistics'
 local steps = require 'ridge.scaling.steps'
 
 local nn = ridge.nn
@@ -80,6 +81,47 @@ function RANK.timeline(path, n)
   write(path, steps.text(list, ridge.dist.init().library))
 end
 
+-- All-reduces beside computing, one behind the other: nanoseconds of one, and by how many of them
+-- what is computed meanwhile takes longer than alone.
+function RANK.beside(path, bytes)
+  local ffi, worlds = require 'ffi', require 'ridge.world'
+  local world, group, draws = ridge.dist.init(), ffi.new 'rg_group *[1]', ridge.generator(1)
+  assert(C.rg_group_open(C.RG_GROUP_AUTO, group) == 0)
+  local a, b = ridge.randn(16, 256, { generator = draws }), ridge.randn(256, 64,
+    { generator = draws })
+  local count = math.floor(tonumber(bytes) / 4)
+  local memory = ffi.new('float[?]', count)
+  local function now() return tonumber(C.rg_clock_ns()) end
+  local lines = {}
+  for round = 1, 12 do
+    ridge.dist.barrier()
+    local began, n = now(), 0
+    while now() - began < 2e7 do
+      a:matmul(b)
+      n = n + 1
+    end
+    local alone = (now() - began) / n
+    ridge.dist.barrier()
+    local took, calls = 0, 20
+    began, n = now(), 0
+    for _ = 1, calls do
+      local times = ffi.new 'int64_t[3]'
+      local ticket = worlds.start(world, SELF, { kind = C.RG_GROUP_ALL_REDUCE,
+        op = C.RG_GROUP_SUM, dtype = C.RG_F32, count = count, ['in'] = memory, out = memory,
+        times = times }, times, memory)
+      while C.rg_group_ended(group[0], ticket) == 0 do
+        a:matmul(b)
+        n = n + 1
+      end
+      worlds.wait(world, SELF, ticket)
+      took = took + tonumber(times[C.RG_GROUP_ENDED] - times[C.RG_GROUP_BEGAN])
+    end
+    local busy = (now() - began - n * alone) / calls
+    if round > 2 then lines[#lines + 1] = ('%.0f %.0f\n'):format(took / calls, busy) end
+  end
+  write(path, table.concat(lines))
+end
+
 function RANK.net(path, ...) require('ridge.scaling.ranks').main { path, ... } end
 
 if (...) == 'rank' then return RANK[select(2, ...)](select(3, ...)) end
@@ -131,23 +173,34 @@ local function with(found)
     or ('%.3f'):format(found.med)
 end
 
+-- A transfer of a bucket beside computing: how long it takes, and how much of a processor.
+local function beside_of(slow, bytes)
+  local took, busy = {}, {}
+  for i = 1, 5 do
+    local list = { {}, {} }
+    for a, b in launch(2, slow, 'beside', bytes):gmatch '(%d+) (%-?%d+)' do
+      list[1][#list[1] + 1], list[2][#list[2] + 1] = tonumber(a), math.max(0, tonumber(b))
+    end
+    took[i], busy[i] = statistics.median(list[1]), statistics.median(list[2])
+    busy[i] = math.max(1, math.min(busy[i], took[i]))
+  end
+  return { took = passes.interval(took), busy = passes.interval(busy) }
+end
+
 -- The ratio that the model says, with its band: 400 draws of what goes in from its intervals.
-local function predicted(one, found, real)
+-- found: messages that nothing is computed beside; beside: those that something is
+local function predicted(one, found, beside)
   local draw, list = require('ridge.measure.random').new(7), {}
-  local bytes = 0
-  for _, bucket in ipairs(one.buckets) do bytes = bytes + bucket.bytes / #one.buckets end
-  local function took(net) return net.alpha.med + net.beta.med * bytes end
-  local waits = math.max(0, 1 - took(real) / took(found))
-  local function ratio(a, b, c)
+  local function ratio(a, b, took, busy, c)
     local buckets = {}
     for i, each in ipairs(one.buckets) do
       buckets[i] = { ready = each.ready * c, bytes = each.bytes }
     end
     local input = { compute = one.compute.med * c, buckets = buckets, spread = one.spread,
-      processors = tonumber(C.rg_processors()), network = { alpha = a / 2, beta = b,
-        waits = waits } }
+      processors = tonumber(C.rg_processors()), network = { alpha = took / 2, beta = 0,
+        waits = math.max(0, 1 - busy / took) } }
     local on = model.step(input, 2).ns
-    input.overlap = false
+    input.overlap, input.network = false, { alpha = a / 2, beta = b }
     return model.step(input, 2).ns / on
   end
   local function drawn(x)
@@ -155,12 +208,12 @@ local function predicted(one, found, real)
     return x.med * math.exp(sd * draw:normal())
   end
   for i = 1, 400 do
-    list[i] = ratio(drawn(found.alpha), drawn(found.beta),
+    list[i] = ratio(drawn(found.alpha), drawn(found.beta), drawn(beside.took), drawn(beside.busy),
       drawn(one.compute) / one.compute.med)
   end
   table.sort(list)
-  local med = ratio(found.alpha.med, found.beta.med, 1)
-  return { med = med, lo = math.min(med, list[10]), hi = math.max(med, list[391]) }, waits
+  local med = ratio(found.alpha.med, found.beta.med, beside.took.med, beside.busy.med, 1)
+  return { med = med, lo = math.min(med, list[10]), hi = math.max(med, list[391]) }
 end
 
 local file = io.open(LIBRARY)
@@ -186,13 +239,13 @@ for i, bucket in ipairs(one.buckets) do
 end
 say('A step of one rank: %.2f ms; buckets: %s', by[1].step.med / 1e6, table.concat(sizes, ', '))
 say ''
-say('%-36s %9s %9s  %-24s %-24s %s', 'messages', 'with, ms', 'without', 'gain measured',
-  'gain by the model', 'in its band')
-progress 'messages as they are'
-local real = net_of(nil)
+say('%-33s %8s %8s  %-23s %-23s %8s %6s  %s', 'messages', 'with, ms', 'without', 'gain measured',
+  'gain by the model', 'transfer', 'takes', 'in its band')
+local bytes = 0
+for _, bucket in ipairs(one.buckets) do bytes = bytes + bucket.bytes / #one.buckets end
 for _, slow in ipairs { false, '200,0.5', '200,1', '200,2', '3000,0.2' } do
   progress('%s', slow or 'without waiting')
-  local found = slow and net_of(slow) or real
+  local found, beside = net_of(slow or nil), beside_of(slow or nil, bytes)
   local ratios, a, b = {}, 0, 0
   for i = 1, opt.starts do
     local ratio, with_ns, without_ns = gain(slow or nil)
@@ -200,17 +253,18 @@ for _, slow in ipairs { false, '200,0.5', '200,1', '200,2', '3000,0.2' } do
     progress('  start %d of %d: %.3f', i, opt.starts, ratio)
   end
   local own = passes.interval(ratios)
-  local said, waits = predicted(one, found, real)
-  say('%-36s %9.2f %9.2f  %-24s %-24s %s (%.0f %% of a transfer waits)',
+  local said = predicted(one, found, beside)
+  say('%-33s %8.2f %8.2f  %-23s %-23s %8.2f %6.2f  %s',
     slow and ('SIMULATED, %s us + %s ns/byte'):format(slow:match '(.*),(.*)') or 'as they are',
-    a / opt.starts / 1e6, b / opt.starts / 1e6, with(own), with(said),
-    own.med >= said.lo and own.med <= said.hi and 'yes'
-      or (own.lo and own.hi >= said.lo and own.lo <= said.hi) and 'its interval reaches it'
-      or 'NO', 100 * waits)
+    a / opt.starts / 1e6, b / opt.starts / 1e6, with(own), with(said), beside.took.med / 1e6,
+    beside.busy.med / 1e6, own.med >= said.lo and own.med <= said.hi and 'yes'
+      or (own.lo and own.hi >= said.lo and own.lo <= said.hi) and 'its interval reaches it' or 'NO')
 end
 say ''
 say 'gain: time of a step without overlap over that with it. Where messages do not wait, two ranks'
 say 'compute on both processors, and a transfer takes from them what it hides: there is no gain.'
+say 'What goes into the model: messages that nothing is computed beside (ridge net), and a transfer'
+say 'of a bucket that something else is computed beside: what it takes, and takes from computing, ms.'
 if opt.out ~= '' then
   local out = assert(io.open(opt.out, 'w'))
   out:write(table.concat(kept, '\n'), '\n')

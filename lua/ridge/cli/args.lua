@@ -129,7 +129,8 @@ local function convert(option, text)
   if type(default) ~= 'table' or option.each then
     return convert_one(option, option.each and 'string' or type(default), text)
   end
-  local kind, list = type(default[1]) == 'number' and 'number' or 'string', {}
+  local numbers = option.integer or option.min or option.max -- of a list without a default
+  local kind, list = (type(default[1]) == 'number' or numbers) and 'number' or 'string', {}
   if text == '' then return list end
   for item in (text .. ','):gmatch '([^,]*),' do
     local value, reason = convert_one(option, kind, item:match '^%s*(.-)%s*$')

@@ -42,7 +42,8 @@ machine, which no network is as fast as.]],
   { 'batch', {}, 'numbers that the script is given as --batch N, each in turn', integer = true,
     min = 1, max = 1e9 },
   { 'bucket_mb', {}, "sizes of buckets in MB, instead of the script's own", min = 1e-6, max = 1e6 },
-  { 'compress', {}, "types that gradients are sent in: none, bf16, f16; instead of the script's" },
+  { 'compress', {}, "types that gradients are sent in: none, bf16, f16; instead of the script's",
+    choices = { 'none', 'bf16', 'f16' } },
   { 'machine', 0, 'ranks on a machine; 0: as many as this has processors, or as are measured',
     integer = true, min = 0, max = 100000 },
   { 'alpha', 0, 'us of a message, where ridge net does not know it', min = 0, max = 1e9 },
@@ -53,6 +54,8 @@ machine, which no network is as fast as.]],
   stored.AS,
   stored.DB,
 }
+
+local MOST = 1000 -- numbers of ranks: each is simulated some hundred times
 
 -- A word of Lua.
 local function quoted(text) return ('%q'):format(text):gsub('\\\n', '\\n') end
@@ -127,6 +130,18 @@ local function messages(opt, path)
   return model.hops(list, tonumber(C.rg_processors())), 'as ridge net found between processes here'
 end
 
+-- What is wrong with the files of pictures: said before the work.
+local function unwritable(opt)
+  for _, name in ipairs { 'out', 'timeline' } do
+    if opt[name] ~= '' and not opt[name]:lower():find '%.png$' then
+      return ('--%s: figures are PNG files, so the path must end in .png'):format(name)
+    end
+  end
+  if opt.out ~= '' and opt.out == opt.timeline then
+    return '--out and --timeline are one file: the second picture would replace the first'
+  end
+end
+
 local function unique(list)
   local seen, out = {}, {}
   for _, n in ipairs(list) do
@@ -146,17 +161,13 @@ local function keep(path, given, facts, list)
     new = true, calibrate = false, progress = 'off' }
 end
 
-local TYPES = { none = true, bf16 = true, f16 = true }
-
 -- Values of settings that are given; nil and why not.
 local function settings_of(opt)
   local given = {}
   for _, name in ipairs(require('ridge.scaling.settings').NAMES) do
     local seen = {}
     for _, value in ipairs(opt[name]) do
-      if name == 'compress' and not TYPES[value] then
-        return nil, ("--compress: '%s' is none of none, bf16, f16"):format(value)
-      elseif seen[value] then
+      if seen[value] then
         return nil, ('--%s: %s stands there twice'):format(name:gsub('_', '-'), value)
       end
       seen[value] = true
@@ -176,11 +187,17 @@ function M.main(argv)
     local found, reason = require('ridge.cli.recipe').find(rest[1])
     if not found then return stored.fail('scale', reason) end
     local ranks = require('ridge.sweep.written').parameters({ 'n=' .. opt.ranks }).n
+    if #ranks > MOST then
+      return stored.fail('scale', ('--ranks: %d numbers; at most %d, as 1..%d*2 has few'):format(
+        #ranks, MOST, 2 ^ 20))
+    end
     for _, n in ipairs(ranks) do
       if type(n) ~= 'number' or n % 1 ~= 0 or n < 1 or n > 1e6 then
         return stored.fail('scale', ('--ranks: %s is no number of ranks'):format(tostring(n)))
       end
     end
+    local wrong = unwritable(opt)
+    if wrong then return stored.fail('scale', wrong) end
     local given, why = settings_of(opt)
     if not given then return stored.fail('scale', why) end
     local steps, scaling = require 'ridge.scaling.steps', require 'ridge.scaling.table'

@@ -103,8 +103,8 @@ local function first_of(each)
   local name = settings.name(each.setting)
   local text = first and ('y the model it is no longer near-linear from %d ranks on (%.0f %%): %s.')
     :format(first.ranks, 100 * first.efficiency, REASON[first.bound] or first.bound)
-    or ('y the model it stays near-linear up to %d ranks (%.0f %%).'):format(last.ranks,
-      100 * last.efficiency)
+    or ('y the model it stays near-linear up to %s (%.0f %%).'):format(
+      plain.count(last.ranks, 'rank'), 100 * last.efficiency)
   return (name == '' and 'B' or name .. ': b') .. text
 end
 

@@ -11,6 +11,7 @@ local unit = require 'ridge.show.unit'
 local M = {}
 
 local RANK = 62 -- of height
+local LEAST = 400 -- so high at least: a figure of less is not saved
 local RANKS = 32 -- more are not drawn
 local PALE = 0.35 -- of the ink: steps before and behind
 local LANES = { processor = { at = -0.16, share = 0.40 }, messages = { at = 0.24, share = 0.26 } }
@@ -114,7 +115,8 @@ function M.make(found, facts)
     caption[#caption + 1] = ('Ranks from %d on are not drawn.'):format(ranks)
   end
   return figure.new { kind = 'scaling', rows = found.rows, opt = {},
-    natural = { 1080, 282 + RANK * ranks }, title = ('A step of %s by rank'):format(facts.script),
+    natural = { 1080, math.max(LEAST, 282 + RANK * ranks) },
+    title = ('A step of %s by rank'):format(facts.script),
     subtitle = facts.device or '', finding = finding, caption = caption,
     draw = draw(found, ranks) }
 end

@@ -85,6 +85,12 @@ describe('the options of a recipe', function()
     assert.equal("--dtype: 'bf61' is none of f32, bf16 (did you mean 'bf16'?)",
       reason('--dtype', 'bf61'))
     assert.equal("--widths: 'x' is not a number", reason('--widths', '1,x'))
+    -- of a list without a default
+    for option, wrong in pairs { integer = true, min = 1, max = 9 } do
+      local said = select(2, args.read({ { 'n', {}, [option] = wrong } }, { '-n', '4,4..8' }))
+      assert.equal("-n: '4..8' is not a number", said)
+    end
+    assert.same({ 4, 8 }, args.read({ { 'n', {}, min = 1 } }, { '-n', '4,8.0' }).n)
     for _, digits in ipairs { '9007199254740993', '1e300', 'inf', '-1e300' } do -- of no such number
       assert.matches('is a larger number than can be counted with$', select(2,
         args.read({ { 'n', 1, integer = true } }, { '--n', digits })))

@@ -212,12 +212,25 @@ end]])
       for _, line in ipairs { '2,none,3', '2,bf16,3', '64,none,3', '64,bf16,3' } do
         assert.matches('\n' .. line .. ',', text, 1, true)
       end
-      text, status = folders.run(command .. '--compress f32 2>&1')
-      assert.same({ 1, "ridge scale: --compress: 'f32' is none of none, bf16, f16" },
-        { status, text:match '^[^\n]*' })
-      text, status = folders.run(command .. '--bucket-mb 1,1 2>&1')
-      assert.same({ 1, 'ridge scale: --bucket-mb: 1 stands there twice' },
-        { status, text:match '^[^\n]*' })
+      -- each is said before anything is measured
+      for words, said in pairs {
+        ['--compress f32'] = "--compress: 'f32' is none of none, bf16, f16",
+        ['--compress ,bf16'] = "--compress: '' is none of none, bf16, f16",
+        ['--bucket-mb 1,1'] = '--bucket-mb: 1 stands there twice',
+        ['--bucket-mb 1,inf'] = '--bucket-mb: inf is more than 1000000',
+        ['--bucket-mb nan'] = "--bucket-mb: 'nan' is not a number",
+        ['--batch 4..8'] = "--batch: '4..8' is not a number",
+        ['--batch 4,4.0'] = '--batch: 4 stands there twice',
+        ['--batch 8,0'] = '--batch: 0 is less than 1',
+        ['--ranks 1..1001'] = '--ranks: 1001 numbers; at most 1000, as 1..1048576*2 has few',
+        ['--timeline s.gif'] = '--timeline: figures are PNG files, so the path must end in .png',
+        ['-o s'] = '--out: figures are PNG files, so the path must end in .png',
+        ['-o s.png --timeline s.png'] = '--out and --timeline are one file: the second picture '
+          .. 'would replace the first',
+      } do
+        text, status = folders.run(command .. words .. ' 2>&1')
+        assert.same({ 1, 'ridge scale: ' .. said }, { status, text:match '^[^\n]*' })
+      end
       folders.remove(folder)
     end)
   end

@@ -113,5 +113,7 @@ describe('what ranks do in a step', function()
     local figure = timeline.make(found(), { script = 'train.lua', device = 'a machine' })
     assert.equal('\137PNG', figure:png():sub(1, 4))
     assert.matches('of middle length of 3, ', figure:text())
+    local alone = { found()[1], rows = {}, us = found().us, steps = 3 } -- high enough to be saved
+    assert.equal('\137PNG', timeline.make(alone, { script = 'train.lua' }):png():sub(1, 4))
   end)
 end)
