@@ -258,13 +258,14 @@ for _, slow in ipairs { false, '200,0.5', '200,1', '200,2', '3000,0.2' } do
     slow and ('SIMULATED, %s us + %s ns/byte'):format(slow:match '(.*),(.*)') or 'as they are',
     a / opt.starts / 1e6, b / opt.starts / 1e6, with(own), with(said), beside.took.med / 1e6,
     beside.busy.med / 1e6, own.med >= said.lo and own.med <= said.hi and 'yes'
-      or (own.lo and own.hi >= said.lo and own.lo <= said.hi) and 'its interval reaches it' or 'NO')
+      or (own.lo and own.hi >= said.lo and own.lo <= said.hi) and 'its interval reaches it'
+      or 'NO')
 end
 say ''
 say 'gain: time of a step without overlap over that with it. Where messages do not wait, two ranks'
 say 'compute on both processors, and a transfer takes from them what it hides: there is no gain.'
 say 'What goes into the model: messages that nothing is computed beside (ridge net), and a transfer'
-say 'of a bucket that something else is computed beside: what it takes, and takes from computing, ms.'
+say 'of a bucket that something else is computed beside: what it takes, and takes from computing.'
 if opt.out ~= '' then
   local out = assert(io.open(opt.out, 'w'))
   out:write(table.concat(kept, '\n'), '\n')

@@ -80,9 +80,9 @@ typedef struct rg_group_work {
   bool *waiting;         /* by slot */
   void *scratch;
   int64_t scratch_bytes;
-  int64_t serial;       /* of the call that runs, from 1 */
-  int64_t yields_again; /* ns of rg_clock_ns: until then the processors are others' */
-  int64_t woke;         /* when this thread last had a processor anew */
+  int64_t serial;          /* of the call that runs, from 1 */
+  int64_t yields_again;    /* ns of rg_clock_ns: until then the processors are others' */
+  int64_t woke;            /* when this thread last had a processor anew */
   _Atomic int32_t awaited; /* threads that do nothing but wait for calls */
   _Atomic int64_t timeout_ns;
   _Atomic int64_t step; /* of training that this rank is in, from 1; 0: none yet */
