@@ -129,8 +129,9 @@ local function convert(option, text)
   if type(default) ~= 'table' or option.each then
     return convert_one(option, option.each and 'string' or type(default), text)
   end
-  local numbers = option.integer or option.min or option.max -- of a list without a default
-  local kind, list = (type(default[1]) == 'number' or numbers) and 'number' or 'string', {}
+  -- a list that is empty when left out: whole, or with limits, they are numbers
+  local number = type(default[1]) == 'number' or option.integer or option.min or option.max
+  local kind, list = number and 'number' or 'string', {}
   if text == '' then return list end
   for item in (text .. ','):gmatch '([^,]*),' do
     local value, reason = convert_one(option, kind, item:match '^%s*(.-)%s*$')
@@ -148,6 +149,21 @@ local function copy(value)
   local list = {}
   for i, item in ipairs(value) do list[i] = item end
   return list
+end
+
+-- Two options that write to one file: the second would replace what the first has written.
+local function written_twice(spec, values)
+  local by = {}
+  for _, option in ipairs(spec) do
+    local path = option.writes and values[plain(option[1])]
+    if path and path ~= '' and path ~= '-' and not path:find '^/dev/' then
+      path = path:gsub('/+', '/'):gsub('^%./', '')
+      if by[path] then
+        return ("%s: '%s' is what %s writes, too"):format(flag(option[1]), path, flag(by[path]))
+      end
+      by[path] = option[1]
+    end
+  end
 end
 
 --- The option a flag names, and whether it says no; nil and the reason if there is none.
@@ -279,6 +295,8 @@ function M.read(spec, argv)
   if #rest > (spec.most or math.huge) then
     return nil, ("'%s' is too much"):format(rest[spec.most + 1])
   end
+  local twice = written_twice(spec, values)
+  if twice then return nil, twice end
   return values, rest, said
 end
 

@@ -30,7 +30,7 @@ function M.all(given)
   return list, axes
 end
 
-local WORDS = { batch = 'batch %g', bucket_mb = '%g MB', compress = '%s' }
+local WORDS = { batch = 'batch %d', bucket_mb = '%.14g MB', compress = '%s' }
 
 --- What one is called: 'batch 32, 25 MB, bf16'; '' where it is the script's own.
 ---@param setting table of `all`

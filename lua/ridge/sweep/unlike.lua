@@ -221,11 +221,12 @@ end
 --- Columns that say on which machine: who names one keeps them apart, or asks for one.
 M.COLUMNS = { machine = true, cpu = true, host = true }
 
---- Does a text name one of them?
+--- Does a text name one of them?  What stands in quotes is a value: device = 'cpu' asks for none.
 ---@param text any
 ---@return boolean
 function M.named(text)
-  for word in (type(text) == 'string' and text or ''):gmatch '[%a_][%w_]*' do
+  local names = type(text) == 'string' and text:gsub("'[^']*'", ' '):gsub('"[^"]*"', ' ') or ''
+  for word in names:gmatch '[%a_][%w_]*' do
     if M.COLUMNS[word] then return true end
   end
   return false

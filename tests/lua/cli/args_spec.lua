@@ -49,6 +49,34 @@ describe('the options of a recipe', function()
     assert.equal(7, #read('--widths=1,2,3,4,5,6,7').widths)
   end)
 
+  it('are numbers in a list that is empty when left out, where it has limits', function()
+    local spec = { { 'batch', {}, 'rows', integer = true, min = 1, max = 1e9 },
+      { 'mb', {}, 'MB', min = 1e-6, max = 1e6 }, { 'words', {}, 'words' } }
+    local values = args.read(spec, { '--batch', '8,16', '--mb', '0.5', '--words', '8,a' })
+    assert.same({ { 8, 16 }, { 0.5 }, { '8', 'a' } }, { values.batch, values.mb, values.words })
+    for _, each in ipairs { { 'batch', 'abc' }, { 'batch', '1.5' }, { 'batch', '0' },
+      { 'batch', 'nan' }, { 'batch', '1e10' }, { 'batch', ',' }, { 'mb', '0' }, { 'mb', 'inf' },
+      { 'mb', 'os.exit()' }, { 'mb', '1,,2' } } do
+      local found, why = args.read(spec, { '--' .. each[1], each[2] })
+      assert.is_nil(found, each[2])
+      assert.matches('^%-%-' .. each[1] .. ': ', why)
+    end
+  end)
+
+  it('write to a file of their own', function()
+    local spec = { { 'out', '', 'a picture', short = 'o', writes = 'file' },
+      { 'time_line', '', 'another', writes = 'file' } }
+    for _, other in ipairs { 'a.png', './a.png', './/a.png' } do
+      local found, why = args.read(spec, { '-o', 'a.png', '--time-line', other })
+      assert.is_nil(found)
+      assert.matches("^%-%-time%-line: 'a.png' is what %-%-out writes, too$", why)
+    end
+    assert.is_table(args.read(spec, { '-o', 'a.png', '--time-line', 'b.png' }))
+    assert.is_table(args.read(spec, { '-o', '-', '--time-line', '-' }))
+    assert.is_table(args.read(spec, { '-o', '/dev/null', '--time-line', '/dev/null' }))
+    assert.is_table(args.read(spec, {}))
+  end)
+
   it('are switched on and off', function()
     local values = read('--resume', '--no-shuffle')
     assert.is_true(values.resume)

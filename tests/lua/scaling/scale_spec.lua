@@ -108,6 +108,8 @@ describe('a training that is scaled', function()
     local names = {}
     for i, one in ipairs(all) do names[i] = settings.name(one) end
     assert.same({ 'batch 8, none', 'batch 8, bf16', 'batch 16, none', 'batch 16, bf16' }, names)
+    assert.equal('batch 1234567, 1.5000001 MB', settings.name { batch = 1234567,
+      bucket_mb = 1.5000001 }) -- settings apart have names apart
     local list = {}
     for i, one in ipairs(all) do list[i] = { setting = one } end
     assert.equal(list[3], settings.find(list, axes, { batch = 16, compress = 'none', ranks = 2 }))

@@ -141,6 +141,19 @@ describe('points of unlike machines', function()
       text)
   end)
 
+  it('are asked for by the name of a column, not by a value', function()
+    for _, text in ipairs { 'machine', "machine = 'm1'", 'width > 3 and cpu != "x"',
+      "host = 'it''s'" } do
+      assert.is_true(unlike.named(text), text)
+    end
+    for _, text in ipairs { "device = 'cpu'", 'kind = "cpu"', "note = 'of this machine'",
+      'machines > 1', 'width < 3', '' } do
+      assert.is_false(unlike.named(text), text)
+    end
+    local text, status = run [[top widths --by fwd --where 'device = "cpu"' --db apart.db]]
+    assert.equal(1, status, text)
+  end)
+
   it('are told of by merge', function()
     local text, status = run 'merge all.db apart.db'
     assert.equal(0, status, text)
