@@ -54,8 +54,8 @@ end
 
 local function loader_of(x, y, opts)
   opts = opts or {}
-  return ridge.data.Loader({ x, y }, { batch = opts.batch or BATCH / size, seed = 4, world = world,
-    shuffle = opts.shuffle })
+  return ridge.data.Loader({ x, y }, { batch = opts.batch or math.ceil(BATCH / size), seed = 4,
+    world = world, shuffle = opts.shuffle })
 end
 
 -- A trainer of a net, and its loader.
