@@ -33,9 +33,14 @@ static shapes *table;    /* MOST_SHAPES, by id */
 static int32_t *by_hash; /* ROOM ids and one, 0: none */
 static int32_t n_shapes;
 
+static inline int64_t word_of(const rg_tensor *x, bool result)
+{
+  return x->_dtype | (int64_t)x->_ndim << 8 | (int64_t)result << 16;
+}
+
 static int64_t put(int64_t *key, int64_t n, const rg_tensor *x, bool result)
 {
-  key[n++] = x->_dtype | (int64_t)x->_ndim << 8 | (int64_t)result << 16;
+  key[n++] = word_of(x, result);
   for (int32_t i = 0; i < x->_ndim; i++) {
     key[n++] = x->_shape[i];
   }
@@ -80,28 +85,47 @@ static int64_t key_of(const rg_call *call, rg_tensor *const *out, int64_t *key)
   return n;
 }
 
-static uint64_t mixed(uint64_t hash, int64_t word)
+/* Behind each word one product, and the rest of what mixes them once, at the end. */
+static inline uint64_t stirred(uint64_t hash, int64_t word)
 {
-  hash = (hash ^ (uint64_t)word) * 0xff51afd7ed558ccdu;
-  return hash ^ hash >> 32;
+  return (hash + (uint64_t)word) * 0x9fb21c651e98df25u;
 }
 
-/* Every other word goes its own way: one product waits for the one before, and this is half of what
-** the shapes of an event cost. */
-static uint64_t hash_of(const int64_t *key, int64_t n)
+static inline uint64_t stirred_tensor(uint64_t hash, const rg_tensor *x, bool result)
 {
-  uint64_t even = 0x9e3779b97f4a7c15u;
-  uint64_t odd = 0xc2b2ae3d27d4eb4fu;
-  int64_t i = 0;
+  hash = stirred(hash, word_of(x, result));
+  for (int32_t i = 0; i < x->_ndim; i++) {
+    hash = stirred(hash, x->_shape[i]);
+  }
+  return hash;
+}
 
-  for (; i + 1 < n; i += 2) {
-    even = mixed(even, key[i]);
-    odd = mixed(odd, key[i + 1]);
+/* The hash of the words of a call, of which none is written down: it is a third of what the shapes
+** of an event cost, and almost every call was seen before.  The same tensors as in key_of. */
+static uint64_t hash_of(const rg_call *call, rg_tensor *const *out)
+{
+  int32_t visible = visible_of(call);
+  int32_t left = KEY_TENSORS;
+  int64_t more = 0;
+  uint64_t hash = 0xc2b2ae3d27d4eb4fu;
+
+  for (int32_t i = 0; i < visible; i++) {
+    if (out[i] != NULL) {
+      hash = stirred_tensor(hash, out[i], true);
+      left--;
+    }
   }
-  if (i < n) {
-    even = mixed(even, key[i]);
+  for (int32_t i = 0; i < call->n_in; i++) {
+    if (call->in[i] != NULL && left > 0) {
+      hash = stirred_tensor(hash, call->in[i], false);
+      left--;
+    } else if (call->in[i] != NULL) {
+      more++;
+    }
   }
-  return mixed(even, (int64_t)(odd * 0x9fb21c651e98df25u));
+  hash = stirred(hash, more);
+  hash = (hash ^ hash >> 32) * 0xff51afd7ed558ccdu;
+  return hash ^ hash >> 32;
 }
 
 /* Keys are some words long: shorter than it takes to find out how best to compare them. */
@@ -169,25 +193,33 @@ static bool is_seen(uint8_t at, uint64_t hash)
   return seen[at].hash == hash && seen[at].id_and_one > 0;
 }
 
-int32_t rg_shapes_of(const rg_call *call, rg_tensor *const *out)
+/* Of a call whose hash this thread has not seen lately: where it stands then. */
+static uint8_t see(const rg_call *call, rg_tensor *const *out, uint64_t hash)
 {
   int64_t key[KEY_WORDS];
   int64_t n = key_of(call, out, key);
-  uint64_t hash = hash_of(key, n);
+  int32_t id;
+  uint8_t at;
+
+  rg_spin_enter(&lock);
+  id = find_or_add(key, n, hash);
+  rg_spin_leave(&lock);
+  at = seen_at[hash % SEEN] = first_free++;
+  seen[at].hash = hash;
+  seen[at].id_and_one = (int64_t)id + 1; /* of one for which there was no room, again nothing */
+  return at;
+}
+
+int32_t rg_shapes_of(const rg_call *call, rg_tensor *const *out)
+{
+  uint64_t hash = hash_of(call, out);
   uint8_t at = expected;
 
   if (!is_seen(at, hash)) {
     at = seen_at[hash % SEEN];
   }
   if (!is_seen(at, hash)) {
-    int32_t id;
-
-    rg_spin_enter(&lock);
-    id = find_or_add(key, n, hash);
-    rg_spin_leave(&lock);
-    at = seen_at[hash % SEEN] = first_free++;
-    seen[at].hash = hash;
-    seen[at].id_and_one = (int64_t)id + 1; /* of one for which there was no room, again nothing */
+    at = see(call, out, hash);
   }
   expected = (uint8_t)(at + 1);
   return (int32_t)(seen[at].id_and_one - 1);
