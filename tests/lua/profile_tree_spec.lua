@@ -112,3 +112,19 @@ describe('time of a layer', function()
     assert.is_nil(p.operations[2].device_ns)
   end)
 end)
+
+describe('time of a range', function()
+  it('that calls itself is that of the outermost call, and all calls are counted', function()
+    local p = profile { { 'walk', 100, 400, kind = 'range' },
+      { 'step', 110, 390, kind = 'range', parent = 1 },
+      { 'walk', 120, 380, kind = 'range', parent = 2 },
+      { 'walk', 130, 230, kind = 'range', parent = 3 },
+      { 'exp', 140, 150, parent = 4 },
+      { 'walk', 500, 550, kind = 'range' } }
+    local by = {}
+    for _, range in ipairs(p.ranges) do by[range.name] = range end
+    assert.same({ 4, 350 }, { by.walk.calls, by.walk.ns })
+    assert.same({ 1, 280 }, { by.step.calls, by.step.ns })
+    assert.same({ 20 + 160 + 90 + 50, 20 }, { by.walk.self_ns, by.step.self_ns })
+  end)
+end)

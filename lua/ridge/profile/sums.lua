@@ -157,6 +157,14 @@ local function add_call(p, event, plan, own, layer)
   if event.device_ns then p.device_ns = (p.device_ns or 0) + event.device_ns end
 end
 
+-- Time of a range within one of the same name is in that one's already: recursion is timed once.
+local function add_range(p, event, own, node)
+  local entry = p.by_range:of(event.name, { name = event.name })
+  local before = entry.ns
+  add(entry, event, own)
+  if tree.repeats(node) then entry.ns = before end
+end
+
 local function shares(list, ns)
   for _, e in ipairs(list) do
     local seconds = time_of(e) / 1e9
@@ -183,7 +191,7 @@ function M.fill(out, copy, windows, taken)
     if event.kind == 'plan' then plans[event.serial] = event.step end
     if t.nodes[i] and event.end_ns then
       if event.kind == 'range' then
-        add(p.by_range:of(event.name, { name = event.name }), event, t.own[i])
+        add_range(p, event, t.own[i], t.nodes[i])
       elseif event.kind == 'wait' then
         wait_ns = wait_ns + t.own[i]
       elseif event.kind == 'copy' then
