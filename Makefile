@@ -130,7 +130,7 @@ $(BUILD)/ridge: $(OBJ) $(HOSTOBJ)
 ridge: $(BUILD)/ridge
 	@ln -sf $(BUILD)/ridge ridge
 # core and sources as a Lua module, for plain luajit: neither prompt nor signals
-# nodelete: a finalizer that runs after the Lua state let go of its libraries may still call them
+# nodelete: a finalizer that runs after the Lua state released its libraries may still call them
 MODULEOBJ := $(BUILD)/obj/lua/embed.o $(BUILD)/obj/lua/terminal.o $(BUILD)/obj/lua/worker.o \
   $(BUILD)/obj/embedded.o
 $(BUILD)/ridge.so: $(OBJ) $(MODULEOBJ)

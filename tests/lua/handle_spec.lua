@@ -149,7 +149,7 @@ describe('a handle', function()
       assert.is_truthy(before:find 'tensor was released', text)
     end)
 
-  it('can be made by a finalizer that runs after the Lua state let go of its libraries', function()
+  it('can be made by a finalizer that runs after the Lua state released its libraries', function()
     local pipe = assert(io.popen([[luajit -e '
       package.cpath = "build/?.so"
       local ridge
