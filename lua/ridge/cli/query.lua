@@ -56,6 +56,9 @@ function M.main(argv)
     if not rest[1] then
       return stored.fail('query', 'a sweep is missing; ridge sweeps lists them')
     end
+    local told = opt.mixed
+      and require('ridge.sweep.unlike').told(st, query.several(st, rest[1]))
+    if told then require('ridge.plain').note(told, '\n') end
     stored.show(query.ask(st, rest[1], { columns = rest[2], where = given(opt.where),
       group = given(opt.group), sort = given(opt.sort), mixed = opt.mixed,
       refuse = require('ridge.sweep.unlike').question,
