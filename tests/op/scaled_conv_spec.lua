@@ -68,6 +68,8 @@ local GEOMETRIES = {
   gathered = { { 2, 5, 6, 3 }, { 5, 3, 3, 2 }, { pad = { 1, 0, 0, 2 } } },
   ['gathered, dilated'] = { { 1, 7, 9, 4 }, { 2, 4, 3, 3 },
     { dilation = { 1, 2 }, pad = { 0, 2, 0, 2 } } },
+  ['in groups of four channels'] = { { 1, 4, 5, 8 }, { 6, 4, 2, 3 },
+    { groups = 2, pad = { 1, 0, 1, 0 } } },
   ['in groups'] = { { 1, 4, 5, 6 }, { 9, 2, 2, 3 }, { groups = 3, stride = { 1, 2 } } },
   ['of each channel'] = { { 1, 5, 5, 5 }, { 5, 1, 3, 3 }, { groups = 5, pad = { 1, 1, 1, 1 } } },
   ['of each of many channels'] = { { 1, 2, 17, 40 }, { 40, 1, 3, 3 },
