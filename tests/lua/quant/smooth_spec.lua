@@ -99,6 +99,38 @@ describe('quant.smooth', function()
     assert.is_true(apart(before, net(x)) < 1e-5)
   end)
 
+  it('moves as much as alpha says, in numbers worked out by hand', function()
+    for _, alpha in ipairs { 0, 0.25, 1 } do
+      local first = nn.Linear(2, 2, { bias = false })
+      local net = nn.Sequential(first, nn.Linear(2, 2, { bias = false })):eval()
+      ridge.no_grad(function()
+        first.weight:copy_(ridge.tensor { { 1, 0 }, { 0, 1 } })
+        net[2].weight:copy_(ridge.tensor { { 2, -0.5 }, { 1, 0.25 } })
+      end)
+      -- columns of what comes in reach to 16 and 4, those of the weight to 2 and 0.5
+      local x = ridge.tensor({ { 16, 1 }, { -3, -4 } }):tile(4, 1)
+      ridge.quant.smooth(net, { calibrate = loader(x), alpha = alpha })
+      local s1 = 16 ^ alpha / 2 ^ (1 - alpha)
+      local s2 = 4 ^ alpha / 0.5 ^ (1 - alpha)
+      local second, before = net[2].weight, first.weight
+      for _, each in ipairs { { 2 * s1, second:get(1, 1) }, { -0.5 * s2, second:get(1, 2) },
+        { s1, second:get(2, 1) }, { 0.25 * s2, second:get(2, 2) }, { 1 / s1, before:get(1, 1) },
+        { 1 / s2, before:get(2, 2) } } do
+        assert.near(each[1], each[2], 1e-6 * math.abs(each[1]))
+      end
+    end
+  end)
+
+  it('leaves layers that are skipped, and what stands before them', function()
+    local net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)):eval()
+    local kept, first = net[3].weight:tolist(), net[1].weight:tolist()
+    local moved = ridge.quant.smooth(net, { calibrate = loader(ridge.randn(16, 4)),
+      skip = { '3' } })
+    assert.same({ 1, '2' }, { #moved, moved[1].layer })
+    assert.same(kept, net[3].weight:tolist())
+    assert.is_false(pcall(assert.same, first, net[1].weight:tolist()))
+  end)
+
   it('refuses what it cannot move', function()
     local net, x = uneven(nn.Tanh())
     assert.matches('smooth_spec.lua:%d+: quant.smooth: no dense layer follows',

@@ -110,6 +110,12 @@ describe('what ranks do in a step', function()
     text, clocks = timeline.sentences(one)
     assert.equal('1 rank computes for 100 % of this step; nothing is transferred.', text)
     assert.equal('', clocks)
+    local three = {}
+    for i, share in ipairs { 0.9, 0.25, 0.5 } do
+      three[i] = { compute = share, wait = 0, transfer_us = 4, hidden_us = 1 }
+    end
+    assert.equal('3 ranks compute for 25 to 90 % of this step; 25 % of the time of transfers lies '
+      .. 'beside computing.', (timeline.sentences(three)))
     local figure = timeline.make(found(), { script = 'train.lua', device = 'a machine' })
     assert.equal('\137PNG', figure:png():sub(1, 4))
     assert.matches('of middle length of 3, ', figure:text())

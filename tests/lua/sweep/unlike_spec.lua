@@ -70,6 +70,27 @@ describe('points of unlike machines', function()
       .. '1 thread (m3 and 2 more, 2 points) and 2 more', unlike.text(many))
   end)
 
+  it('are points of a sweep by themselves: neither another device nor a finer look', function()
+    local third = OTHER:format("'Third CPU'", '8'):match '^(.-)UPDATE attempt':gsub('90', '91')
+      :gsub("x'b0", "x'c0"):gsub("x'e0'", "x'e1'") -- of which no point is
+    local more = { -- what else is done to a file with a second machine, and how many kinds it has
+      { { 'cpu', '64' }, '', 2 }, -- another number of threads alone
+      { { "'Other CPU 7'", '64' }, [[UPDATE trial SET role = 'refine' WHERE best_attempt IN (
+        SELECT id FROM attempt WHERE env_id = 90)]], 0 },
+      { { 'cpu', 'threads' }, third
+        .. "UPDATE device SET kind = 'cuda', name = 'A GPU' WHERE id = 90", 0 },
+    }
+    for i, each in ipairs(more) do
+      local path = ('%s/more%d.db'):format(folder, i)
+      dofile('tests/lua/cli/fixed_rows.lua').make(path)
+      local db = sqlite.open(path, 'write')
+      db:exec(OTHER:format(each[1][1], each[1][2]), 'another machine')
+      if each[2] ~= '' then db:exec(each[2], 'more') end
+      db:close()
+      assert.equal(each[3], #kinds(path, 'widths'), i)
+    end
+  end)
+
   it('are refused by pictures unless asked', function()
     local text, status = run 'plot slices widths -x width -y fwd -o s.png --db apart.db'
     assert.equal(1, status)
