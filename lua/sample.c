@@ -216,10 +216,13 @@ static void push_ticks(lua_State *L)
   lua_concat(L, 2);
 }
 
-/* host.sample_stop(): the stacks as text, the ticks as bytes, for how many there was no room, and
-** how many LuaJIT never told of.  Ctrl-C is watched again. */
+/* host.sample_stop(): the stacks as text, the ticks as bytes, for how many there was no room, how
+** many LuaJIT never told of, and whether somebody else has used LuaJIT's profiler, of which there
+** is one.  Ctrl-C is watched again. */
 static int host_sample_stop(lua_State *L)
 {
+  struct sigaction now;
+  const bool taken = seen && sigaction(SIGPROF, NULL, &now) == 0 && now.sa_handler != on_tick;
   uint32_t untold;
 
   stop_ticks();
@@ -234,9 +237,10 @@ static int host_sample_stop(lua_State *L)
   lua_pushinteger(L, seen ? seen->lost : 0);
   /* two may have come since the last instruction of Lua, while this was called */
   lua_pushinteger(L, untold > 2 ? (lua_Integer)untold : 0);
+  lua_pushboolean(L, taken);
   free(seen);
   seen = NULL;
-  return 4;
+  return 5;
 }
 
 void rg_host_sample(lua_State *L)

@@ -86,4 +86,20 @@ describe('ridge.profile', function()
       print(longest > 0)]]
     assert.equal('true\nstatus 0\n', text)
   end)
+
+  it('says that somebody else has used the only profiler that LuaJIT has', function()
+    local text = output [[
+      local ridge = require "ridge"
+      local function busy() local s = 0 for i = 1, 1e6 do s = s + i % 3 end return s end
+      local function others() require("jit.profile").start("l", function() end) end
+      local function told(f)
+        for _, note in ipairs(ridge.profile(f, { roof = "none" }).notes) do
+          if note:find "somebody else" then return true end
+        end
+        return false
+      end
+      print(told(busy), told(function() others() require("jit.profile").stop() busy() end),
+        told(function() ridge.profile(busy) busy() end), told(busy))]]
+    assert.equal('false\ttrue\tfalse\tfalse\nstatus 0\n', text)
+  end)
 end)

@@ -22,11 +22,12 @@ local active = {} -- those that are sampled now: a profile may be made within an
 -- What was taken since the last time is everybody's who is there.
 local function collect()
   if #active == 0 then return end
-  local text, ticks, lost, untold = active[1].host.sample_stop()
+  local text, ticks, lost, untold, taken = active[1].host.sample_stop()
   local part = { text = text, ticks = ticks }
   for _, entry in ipairs(active) do
     entry.parts[#entry.parts + 1] = part
     entry.lost, entry.untold = entry.lost + lost, entry.untold + untold
+    entry.taken = entry.taken or taken
   end
 end
 
@@ -164,6 +165,10 @@ function M.note(entry)
   if entry and entry.lost > 0 then notes[1] = missing(entry.lost, 'had no room') end
   if entry and entry.untold > 0 then
     notes[#notes + 1] = missing(entry.untold, 'came that LuaJIT never mentioned')
+  end
+  if entry and entry.taken then
+    notes[#notes + 1] = "LuaJIT's profiler was used by somebody else: later samples of Lua are "
+      .. 'not here'
   end
   return notes[1] and table.concat(notes, '; ')
 end
