@@ -22,13 +22,13 @@ rg_status rg_choice_write_down(const rg_choice *choice) RG_CHECK;
 /* Is what was measured not to be taken, whatever it says? */
 bool rg_choice_pinned(void);
 
-/* Rounds to measure in, where this thread measures now; 0: it does not.  Does it remember nothing of
-** it, and measure also what is known? */
+/* Rounds to measure in, where this thread measures now; 0: it does not.  Does it remember nothing
+** of it, and measure also what is known? */
 int32_t rg_choice_rounds(void);
 bool rg_choice_forgets(void);
 
-/* While quiet, products of this thread are neither measured nor seen: what a way computes is part of
-** it.  Returns what it was before. */
+/* While quiet, products of this thread are neither measured nor seen: what a way computes is part
+** of it.  Returns what it was before. */
 bool rg_choice_quiet(bool on);
 
 /* The ways of one piece of work. */

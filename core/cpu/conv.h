@@ -11,9 +11,9 @@
 /* conv2d, conv2d_back_data or conv2d_back_weight in f64, any layout and strides. */
 rg_status rg_conv2d_direct(const rg_call *call, rg_tensor *const *out) RG_CHECK;
 
-/* By oneDNN; way: RG_CONV_BLOCKED or RG_CONV_PLAIN.  RG_ENOSUP where it has no kernel for that which
-** is not the standard one of a layout.  finite: as of rg_conv_few, of kernels that multiply by the
-** padding's zeros; for gradients of weights it is dy that has to be. */
+/* By oneDNN; way: RG_CONV_BLOCKED or RG_CONV_PLAIN.  RG_ENOSUP where it has no kernel for the one
+** that is not the standard way of a layout.  finite: as of rg_conv_few, of kernels that multiply by
+** the padding's zeros; for gradients of weights it is dy that has to be. */
 rg_status rg_conv_dnnl(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t way,
                        bool *finite) RG_CHECK;
 bool rg_conv_dnnl_reads(int32_t dtype);
@@ -22,7 +22,7 @@ static inline int32_t rg_conv_dnnl_standard(int32_t layout)
   return layout == RG_NHWC ? RG_CONV_PLAIN : RG_CONV_BLOCKED;
 }
 
-/* As a matrix product: kernels of 1 x 1 that see every position once, in f32 or bf16, contiguous. */
+/* As a matrix product: kernels of 1 x 1, stride 1, no padding, in f32 or bf16, contiguous. */
 bool rg_conv_is_product(const rg_call *call, rg_tensor *const *out);
 rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *frame) RG_CHECK;
 
@@ -30,7 +30,7 @@ rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *
 rg_status rg_conv_by(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
                      int32_t way) RG_CHECK;
 
-/* The way that is taken where nothing was measured; and what is taken, with what chose it, RG_BY_...
+/* The way that is taken where nothing was measured; and what is taken, with what chose it (RG_BY_).
 ** stays: in a plan's step. */
 int32_t rg_conv_standard(const rg_call *call, rg_tensor *const *out);
 rg_status rg_conv_choose(const rg_call *call, rg_tensor *const *out, bool stays, rg_choice *choice,

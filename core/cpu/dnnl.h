@@ -105,8 +105,7 @@ uint64_t rg_dnnl_packing(const rg_dnnl *self);
 /* Is the activation left to the caller, who applies it to what comes out (f32, side by side)? */
 bool rg_dnnl_leaves_act(const rg_dnnl *self);
 
-/* Is it written for no processor?  Such kernels are for comparison, and take a hundred times as long.
-*/
+/* Is it written for no processor?  Such kernels are for comparison, and a hundred times as slow. */
 bool rg_dnnl_is_plain_code(const rg_dnnl *self);
 
 /* Does a convolution gather its windows, zeros of the padding too, and multiply matrices? */

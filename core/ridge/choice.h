@@ -86,9 +86,9 @@ enum {
 /*
 ** While on, a product of this thread that "auto" decides, or a convolution, that has not been
 ** measured is run by each path in turn, `rounds` times, and the fastest is remembered for this
-** process.  A path other than the default one has to be faster in nearly every round: 95 % confidence for the median of
-** the rounds' ratios.  With rg_device_modes.deterministic on nothing is measured, and what was
-** measured is not taken: results then do not depend on what a clock said.
+** process.  A path other than the default one has to be faster in nearly every round: 95 %
+** confidence for the median of the rounds' ratios.  With rg_device_modes.deterministic on nothing
+** is measured, and what was measured is not taken: results then do not depend on what a clock said.
 **
 ** rounds   at least 6; 0: off
 ** Returns what was set before.

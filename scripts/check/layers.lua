@@ -17,12 +17,11 @@ local C_ROWS = {
 }
 local LUA_ROWS = {
   { "host", "near", "pairs", "plain", "products", "state", "utf8", "variables" }, -- host: of C
-  { "blame" }, { "guard" },
-  { "class", "late", "options" }, { "ffi" },
+  { "blame" }, { "guard" }, { "class", "late", "options" }, { "ffi" },
   { "random", "types", "show", "ring", "ranges", "lines", "world" },
-  { "tensor" },
-  { "conv_ways", "fitted", "graph_links", "graph_names", "plan", "plan_choices" }, { "choices" },
-  { "plan_why" }, { "backend", "data", "device", "graph_args", "memory", "nn", "optim", "process" },
+  { "tensor" }, { "conv_ways", "fitted", "graph_links", "graph_names", "plan", "plan_choices" },
+  { "choices" }, { "plan_why" },
+  { "backend", "data", "device", "graph_args", "memory", "nn", "optim", "process" },
   { "dist", "graph_passes", "graph_plan", "graph_record", "graph_trial" }, { "graph_sizes" },
   { "graph_changes", "graph_dot", "graph_memory", "graph_text" }, { "graph" }, -- late
   { "capture" }, { "init" }, { "measure", "onnx", "plot", "probe", "store" }, { "tensorboard" },
