@@ -17,9 +17,15 @@ rg_status rg_conv2d_direct(const rg_call *call, rg_tensor *const *out) RG_CHECK;
 rg_status rg_conv_dnnl(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t way,
                        bool *finite) RG_CHECK;
 bool rg_conv_dnnl_reads(int32_t dtype);
-static inline int32_t rg_conv_dnnl_standard(int32_t layout)
+
+/* Does it read such images in place without harm? */
+bool rg_conv_dnnl_is_plain(const rg_call *call);
+
+static inline int32_t rg_conv_dnnl_standard(const rg_call *call)
 {
-  return layout == RG_NHWC ? RG_CONV_PLAIN : RG_CONV_BLOCKED;
+  const rg_conv2d_args *args = call->args;
+
+  return args->o.layout == RG_NHWC && rg_conv_dnnl_is_plain(call) ? RG_CONV_PLAIN : RG_CONV_BLOCKED;
 }
 
 /* As a matrix product: kernels of 1 x 1, stride 1, no padding, in f32 or bf16, contiguous. */

@@ -65,7 +65,8 @@ static void ways_of(const rg_call *call, rg_tensor *const *out, bool able[RG_WAY
   memset(able, 0, RG_WAYS * sizeof(bool));
   able[rg_conv_standard(call, out)] = true;
   if (is_open(call, out)) {
-    able[RG_CONV_BLOCKED] = able[RG_CONV_PLAIN] = true;
+    able[RG_CONV_BLOCKED] = true;
+    able[RG_CONV_PLAIN] = rg_conv_dnnl_is_plain(call);
     able[RG_CONV_TILES] = rg_conv_may_be_few(call, out);
     able[RG_CONV_PRODUCT] = rg_conv_is_product(call, out);
   }
@@ -73,9 +74,7 @@ static void ways_of(const rg_call *call, rg_tensor *const *out, bool able[RG_WAY
 
 int32_t rg_conv_standard(const rg_call *call, rg_tensor *const *out)
 {
-  const rg_conv2d_args *args = call->args;
-
-  return rg_conv_is_few(call, out) ? RG_CONV_TILES : rg_conv_dnnl_standard(args->o.layout);
+  return rg_conv_is_few(call, out) ? RG_CONV_TILES : rg_conv_dnnl_standard(call);
 }
 
 /* -- Measuring ------------------------------------------------------------------------------- */

@@ -212,6 +212,21 @@ static void done(state *s)
   }
 }
 
+/*
+** oneDNN 2.6 gathers the pixels that a kernel of 1 x 1 with a stride reads, whole vectors of
+** channels of each, into room for the channels that there are: where these do not fill vectors
+** it writes behind the room's end.
+*/
+bool rg_conv_dnnl_is_plain(const rg_call *call)
+{
+  enum { LANES = 16 };
+  const rg_conv2d_options *o = &((const rg_conv2d_args *)call->args)->o;
+  const rg_conv2d_sizes s = rg_conv2d_sizes_of(call);
+
+  return s.w[0] != 1 || s.w[1] != 1 || (o->stride[0] == 1 && o->stride[1] == 1) ||
+         (s.c / s.groups % LANES == 0 && s.o / s.groups % LANES == 0);
+}
+
 /* -- Running ------------------------------------------------------------------------------ */
 
 /* A kept weight's own description. */
@@ -452,9 +467,8 @@ static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *
 rg_status rg_conv_dnnl(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t way,
                        bool *finite)
 {
-  const rg_conv2d_args *args = call->args;
   const bool plain = way == RG_CONV_PLAIN;
-  const bool standard = way == rg_conv_dnnl_standard(args->o.layout);
+  const bool standard = way == rg_conv_dnnl_standard(call);
 
   *finite = true;
   frame->path = !rg_conv_dnnl_reads(out[0]->_dtype) ? "onednn:f32"

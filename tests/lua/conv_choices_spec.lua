@@ -388,4 +388,19 @@ describe('ways of convolutions', function()
       assert.equal('product', backend.why(ridge.inference, layer, x)[1].path)
     end)
   end)
+
+  -- oneDNN's gathering kernels write behind their room where channels do not fill vectors
+  it('overwrite nothing where kernels of 1 x 1 have a stride', function()
+    local code = [[
+      for _, c in ipairs { 3, 8, 12 } do
+        local x = ridge.randn(4, 56, 56, c):requires_grad_()
+        local f = ridge.nn.Conv2d(c, 6, 1, { stride = 2, layout = "nhwc" })
+        for i = 1, 3 do f(x):sum():backward() end
+      end
+      print "ended"]]
+    local pipe = assert(io.popen(('MALLOC_CHECK_=3 '
+      .. 'LD_PRELOAD=${LD_PRELOAD:-libc_malloc_debug.so.0} ' .. "./ridge --threads 1 -e '%s' 2>&1"):format(code)))
+    assert.equal('ended\n', pipe:read '*a')
+    pipe:close()
+  end)
 end)
