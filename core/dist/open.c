@@ -26,13 +26,11 @@ static const char *launcher(void)
 ** without --mpi=pmix, another MPI's launcher. */
 static int copies(void)
 {
-  static const char *const names[] = { "SLURM_STEP_NUM_TASKS", "PMI_SIZE" };
+  const char *told[] = { getenv("SLURM_STEP_NUM_TASKS"), getenv("PMI_SIZE") };
   int most = 1;
 
-  for (size_t i = 0; launcher() == NULL && i < sizeof(names) / sizeof(*names); i++) {
-    const char *text = getenv(names[i]);
-
-    if (text != NULL) most = (int)rg_max_i64(most, strtol(text, NULL, 10));
+  for (size_t i = 0; launcher() == NULL && i < sizeof(told) / sizeof(*told); i++) {
+    if (told[i] != NULL) most = (int)rg_max_i64(most, strtol(told[i], NULL, 10));
   }
   return most;
 }

@@ -398,8 +398,8 @@ describe('ways of convolutions', function()
         for i = 1, 3 do f(x):sum():backward() end
       end
       print "ended"]]
-    local pipe = assert(io.popen(('MALLOC_CHECK_=3 '
-      .. 'LD_PRELOAD=${LD_PRELOAD:-libc_malloc_debug.so.0} ' .. "./ridge --threads 1 -e '%s' 2>&1"):format(code)))
+    local watch = 'MALLOC_CHECK_=3 LD_PRELOAD=${LD_PRELOAD:-libc_malloc_debug.so.0} '
+    local pipe = assert(io.popen(watch .. ("./ridge --threads 1 -e '%s' 2>&1"):format(code)))
     assert.equal('ended\n', pipe:read '*a')
     pipe:close()
   end)

@@ -8,7 +8,7 @@ local M = {}
 
 M.program = 'srun'
 
-local function number(name) return tonumber(os.getenv(name)) end
+local function env(name) return tonumber(os.getenv(name)) end
 
 --- The job of Slurm that this process is in; nil outside of one.
 ---@return table|nil job id, nodes, tasks (nil: nobody said), of_task (processors, likewise),
@@ -16,9 +16,9 @@ local function number(name) return tonumber(os.getenv(name)) end
 function M.job()
   local id = os.getenv 'SLURM_JOB_ID'
   if not id then return nil end
-  return { id = id, nodes = number 'SLURM_JOB_NUM_NODES' or 1, tasks = number 'SLURM_NTASKS',
-    of_task = number 'SLURM_CPUS_PER_TASK', step = os.getenv 'SLURM_STEP_ID' ~= nil,
-    copies = number 'SLURM_STEP_NUM_TASKS' or 1 }
+  return { id = id, nodes = env 'SLURM_JOB_NUM_NODES' or 1, tasks = env 'SLURM_NTASKS',
+    of_task = env 'SLURM_CPUS_PER_TASK', step = os.getenv 'SLURM_STEP_ID' ~= nil,
+    copies = env 'SLURM_STEP_NUM_TASKS' or 1 }
 end
 
 --- Why ranks cannot be started by this Slurm; nil where they can.
@@ -43,7 +43,7 @@ end
 ---@param n number ranks
 ---@return number threads
 function M.threads(job, n)
-  local of_node = math.min(C.rg_processors(), number 'SLURM_CPUS_ON_NODE' or math.huge)
+  local of_node = math.min(C.rg_processors(), env 'SLURM_CPUS_ON_NODE' or math.huge)
   return job.of_task or math.max(1, math.floor(of_node / math.ceil(n / job.nodes)))
 end
 
@@ -62,15 +62,15 @@ end
 ---@param nodes number
 ---@return table env
 function M.env(nodes)
-  local env = {}
+  local given = {}
   local function set(name, value)
     name = 'OMPI_MCA_' .. name
-    if not os.getenv(name) then env[name] = value end
+    if not os.getenv(name) then given[name] = value end
   end
   if nodes == 1 then set('btl', 'self,vader') end
   set('btl_vader_single_copy_mechanism', 'none') -- ompi #4948
   set('mpi_yield_when_idle', '1')
-  return env
+  return given
 end
 
 --- The words that start n ranks, each behind a keeper.
