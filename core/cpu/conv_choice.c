@@ -95,14 +95,15 @@ static rg_status go(void *work, int32_t way)
 }
 
 static rg_status measure(const rg_call *call, rg_tensor *const *out, bool stays, int32_t rounds,
-                         rg_ways *ways, rg_choice *choice)
+                         const rg_ways *open, rg_choice *choice)
 {
   trial t = { .call = call, .out = out, .stays = stays };
+  rg_ways ways = *open;
 
-  ways->begin = go;
-  ways->go = go;
-  ways->work = &t;
-  rg_status status = rg_choice_measure(ways, rounds, choice);
+  ways.begin = go;
+  ways.go = go;
+  ways.work = &t;
+  rg_status status = rg_choice_measure(&ways, rounds, choice);
 
   for (int32_t way = 0; way < RG_WAYS; way++) {
     if (t.memo[way] != NULL) {

@@ -11,6 +11,7 @@ local guard = require 'ridge.guard'
 local lines = require 'ridge.lines'
 local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
+local ref = require 'ridge.ffi.ref'
 local state = require 'ridge.state'
 local summary = require 'ridge.show.summary'
 local showing = require 'ridge.show.value'
@@ -148,6 +149,7 @@ function M.record(f, ...)
   if not blame.callable(f) then
     blame.raise('memory.timeline: a function is expected, got ' .. blame.show(f), 'EARG')
   end
+  ref.settle() -- what is dead before is not given back by f
   return finish(state.enter(NOTES, {}), pcall(f, ...))
 end
 

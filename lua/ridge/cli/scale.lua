@@ -137,9 +137,6 @@ local function unwritable(opt)
       return ('--%s: figures are PNG files, so the path must end in .png'):format(name)
     end
   end
-  if opt.out ~= '' and opt.out == opt.timeline then
-    return '--out and --timeline are one file: the second picture would replace the first'
-  end
 end
 
 local function unique(list)

@@ -182,7 +182,7 @@ describe('the command', function()
   end)
 
   it('query as a call takes columns as the shell does', function()
-    local ask = require 'ridge.store.ask'
+    local ask = { query = require('ridge').query }
     local rows = ask.query('squares', 'k, square', { where = 'k < 3', sort = '-k', db = db })
     assert.same({ { k = 2, square = 4 }, { k = 1, square = 1 } }, rows)
     assert.same(rows, ask.query('squares', { columns = 'k, square', where = 'k < 3', sort = '-k',

@@ -227,8 +227,7 @@ end]])
         ['--ranks 1..1001'] = '--ranks: 1001 numbers; at most 1000, as 1..1048576*2 has few',
         ['--timeline s.gif'] = '--timeline: figures are PNG files, so the path must end in .png',
         ['-o s'] = '--out: figures are PNG files, so the path must end in .png',
-        ['-o s.png --timeline s.png'] = '--out and --timeline are one file: the second picture '
-          .. 'would replace the first',
+        ['-o s.png --timeline s.png'] = "--timeline: 's.png' is what --out writes, too",
       } do
         text, status = folders.run(command .. words .. ' 2>&1')
         assert.same({ 1, 'ridge scale: ' .. said }, { status, text:match '^[^\n]*' })
