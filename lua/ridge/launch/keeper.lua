@@ -23,6 +23,18 @@ int ridge_keeper_kill(int, int) __asm__("kill");
 
 local SIGKILL, SIGTERM = 9, 15
 
+--- The words that start a rank behind its keeper, each of which dies with what started it.
+---@param job table programs (setpriv), at (how the launcher is reached), rest (the rank's words)
+---@return string[] words
+function M.words(job)
+  local setpriv, program = job.programs.setpriv, process.program()
+  local list = { setpriv, '--pdeathsig', 'KILL', program, 'launch', '--keep' }
+  for _, word in ipairs(job.at) do list[#list + 1] = word end
+  for _, word in ipairs { setpriv, '--pdeathsig', 'KILL', program } do list[#list + 1] = word end
+  for _, word in ipairs(job.rest) do list[#list + 1] = word end
+  return list
+end
+
 local function now() return tonumber(C.rg_clock_ns()) / 1e9 end
 
 local function first_line(path, pattern)

@@ -2,7 +2,7 @@
 --- How mpirun is told to start ranks, on this machine or on several.
 
 local ffi = require 'ffi'
-local process = require 'ridge.process'
+local keeper = require 'ridge.launch.keeper'
 
 local M = {}
 
@@ -10,7 +10,7 @@ M.program = 'mpirun'
 
 -- On one machine ranks speak through shared memory; of another process's own containers often let
 -- nobody read (ompi #4948). Who waits must not spin beside who computes.
-local OPTIONS = {
+M.OPTIONS = {
   { 'btl', 'self,vader' }, { 'btl_vader_single_copy_mechanism', 'none' },
   { 'mpi_yield_when_idle', '1' },
 }
@@ -104,15 +104,11 @@ function M.words(job)
   end
   for name, value in pairs(job.env) do add('-x', ('%s=%s'):format(name, value)) end
   local own = given()
-  for _, option in ipairs(OPTIONS) do
+  for _, option in ipairs(M.OPTIONS) do
     local value = option[1] == 'btl' and job.hosts and 'self,vader,tcp' or option[2]
     if not own[option[1]] then add('--mca', option[1], value) end
   end
-  local program = process.program()
-  add(setpriv, '--pdeathsig', 'KILL', program, 'launch', '--keep')
-  add(unpack(job.at))
-  add(setpriv, '--pdeathsig', 'KILL', program)
-  add(unpack(job.rest))
+  add(unpack(keeper.words(job)))
   return list
 end
 

@@ -2,7 +2,8 @@
 --- How srun is told to start ranks, inside a job of Slurm: on its nodes, within its limits.
 
 local C = require 'ridge.ffi.lib'
-local process = require 'ridge.process'
+local keeper = require 'ridge.launch.keeper'
+local mpirun = require 'ridge.launch.mpirun'
 
 local M = {}
 
@@ -63,13 +64,11 @@ end
 ---@return table env
 function M.env(nodes)
   local given = {}
-  local function set(name, value)
-    name = 'OMPI_MCA_' .. name
-    if not os.getenv(name) then given[name] = value end
+  for _, option in ipairs(mpirun.OPTIONS) do
+    local name = 'OMPI_MCA_' .. option[1]
+    -- between nodes Open MPI finds their network
+    if not os.getenv(name) and (option[1] ~= 'btl' or nodes == 1) then given[name] = option[2] end
   end
-  if nodes == 1 then set('btl', 'self,vader') end
-  set('btl_vader_single_copy_mechanism', 'none') -- ompi #4948
-  set('mpi_yield_when_idle', '1')
   return given
 end
 
@@ -87,11 +86,7 @@ function M.words(given)
   end
   if job.step then add '--overlap' end -- the step that this is in holds all processors
   if job.of_task then add('--cpus-per-task=' .. job.of_task) end -- of 22.05 on srun does not ask
-  local program = process.program()
-  add(setpriv, '--pdeathsig', 'KILL', program, 'launch', '--keep')
-  add(unpack(given.at))
-  add(setpriv, '--pdeathsig', 'KILL', program)
-  add(unpack(given.rest))
+  add(unpack(keeper.words(given)))
   return list
 end
 
