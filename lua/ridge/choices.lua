@@ -191,7 +191,7 @@ local function counted(rows)
   local n = 0
   for _, r in ipairs(rows) do n = n + (conv_ways.is(r) and 1 or 0) end
   local parts = {}
-  if n < #rows then parts[1] = plain.count(#rows - n, 'product') end
+  if n < #rows or n == 0 then parts[1] = plain.count(#rows - n, 'product') end
   if n > 0 then parts[#parts + 1] = plain.count(n, 'convolution') end
   return table.concat(parts, ' and ')
 end

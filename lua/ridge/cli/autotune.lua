@@ -64,7 +64,7 @@ local function print_found(found, known, path)
       'before', 'gain', 'time' }, lines, { right = { [7] = true } }), '\n')
   end
   plain.print(('%s measured, %d by another path than the standard one%s%s\n'):format(
-    plain.count(#found, 'product'), changed,
+    choices.counted(found), changed,
     known > 0 and (', %d known before'):format(known) or '', path and '; kept in ' .. path or ''))
 end
 

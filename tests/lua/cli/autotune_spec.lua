@@ -294,4 +294,18 @@ describe('ridge autotune', function()
     end
     assert.is_nil(ridge.backend.choices()[1])
   end)
+
+  it('tells convolutions from products', function()
+    local path = os.tmpname()
+    local file = assert(io.open(path .. '.lua', 'w'))
+    file:write [[local ridge = require 'ridge'
+ridge.nn.Conv2d(3, 8, 3)(ridge.ones(2, 3, 12, 12))
+ridge.nn.Linear(20, 30)(ridge.ones(4, 20))]]
+    file:close()
+    local pipe = io.popen(('./ridge autotune %s.lua --db %s.db 2>&1'):format(path, path))
+    local text = pipe:read '*a'
+    pipe:close()
+    os.execute(('rm -f %s %s.lua %s.db*'):format(path, path, path))
+    assert.matches('1 product and 1 convolution measured, ', text)
+  end)
 end)
