@@ -42,6 +42,7 @@ static rg_spin lock;
 static part pool_parts[RG_DEVICES + 1][RG_STREAMS]; /* the CPU's and the pinned: of stream 0 */
 static rg_arena pool;
 static rg_memory memories[RG_DEVICES + 1];
+_Thread_local bool rg_memory_collects;
 static _Thread_local rg_arena *current;
 
 /* -- Size classes ---------------------------------------------------------------- */
@@ -407,6 +408,17 @@ static void arena_end(rg_arena *arena)
   rg_host_free(arena);
 }
 
+/* What is freed by others than the collector leaves it nothing to find: gradients, and tensors that
+** were saved for a backward pass, are most of what a training step asks for. */
+static void pay_debt(int64_t bytes)
+{
+  rg_memory *cpu = &memories[RG_CPU_DEVICE];
+
+  if (!rg_memory_collects) {
+    cpu->debt_bytes = rg_max_i64(cpu->debt_bytes - bytes, 0);
+  }
+}
+
 void rg_block_free(rg_block *block)
 {
   rg_arena *arena = block->arena;
@@ -425,6 +437,7 @@ void rg_block_free(rg_block *block)
   m->live_bytes -= block->bytes;
   m->n_blocks--;
   arena->n_used--;
+  pay_debt(block->bytes);
   if (block->tag != 0) {
     rg_tag_gave(block->device, block->tag, block->bytes);
   }

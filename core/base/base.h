@@ -185,6 +185,9 @@ const rg_driver *rg_driver_that_pins(void);
 /* The device an event is of. */
 int32_t rg_event_device(const rg_event *event);
 
+/* What is freed is freed because a collector found it dead: that pays no debt (rg_memory). */
+extern _Thread_local bool rg_memory_collects;
+
 /* -- The ring of events ------------------------------------------------------------ */
 
 /* A bit for each kind of event that a reader of this thread's hears (ridge/ring.h), one for

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The clock of every measurement: CLOCK_MONOTONIC_RAW, which no time daemon slews.
+** The clock of every measurement: CLOCK_MONOTONIC_RAW, which no time daemon slews; and the processor
+** time of a thread.
 */
 #include <time.h>
 
@@ -11,5 +12,13 @@ int64_t rg_clock_ns(void)
   struct timespec t;
 
   clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t rg_clock_thread_ns(void)
+{
+  struct timespec t;
+
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }

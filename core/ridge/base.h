@@ -275,8 +275,8 @@ typedef struct rg_memory {
   int64_t limit_bytes; /* 0: none */
   int64_t n_blocks;    /* live blocks */
   int64_t n_requests;  /* allocations asked for since start */
-  int64_t debt_bytes;  /* the CPU's: allocated on any device since the collector last paid; the
-                       ** binding resets it */
+  int64_t debt_bytes;  /* the CPU's: allocated on any device since the collector last paid, less what
+                       ** was freed without it; the binding resets it */
 } rg_memory;
 
 /*
@@ -403,6 +403,9 @@ RG_API rg_status rg_set_priority(int32_t nice) RG_CHECK;
 
 /* CLOCK_MONOTONIC_RAW in nanoseconds. */
 RG_API int64_t rg_clock_ns(void);
+
+/* Processor time of this thread, in nanoseconds: it stands still while the thread waits. */
+RG_API int64_t rg_clock_thread_ns(void);
 
 /* -- Machine --------------------------------------------------------------- */
 

@@ -65,6 +65,7 @@ static void prefetch(const rg_handles *handles, int32_t i, bool storage)
 
 void rg_handles_reap(rg_handles *handles, int32_t n)
 {
+  rg_memory_collects = true;
   for (int32_t i = handles->_n_free - n; i < handles->_n_free; i++) {
     int32_t slot = handles->_free[i];
     rg_tensor *x = handles->_tensors[slot];
@@ -74,6 +75,7 @@ void rg_handles_reap(rg_handles *handles, int32_t n)
     handles->_tensors[slot] = NULL;
     release(x);
   }
+  rg_memory_collects = false;
 }
 
 void rg_handles_drop(rg_handles *handles, rg_ref *ref)

@@ -386,3 +386,38 @@ describe('a new handle has a slot of its own where a finalizer', function()
   it('takes the last one', function() check(5, 0) end)
   it('has others made', function() check(2, 1) end)
 end)
+
+-- The budget of dead bytes is sixteen times the debt at which a call pays.
+describe('the budget of dead bytes', function()
+  -- In a process of its own: what the budget has become stays. Megabytes of debt, the most seen.
+  local function most_owed(code)
+    local path = os.tmpname()
+    local file = assert(io.open(path, 'w'))
+    file:write([[
+      local ridge, C = require 'ridge', require 'ridge.ffi.lib'
+      local memory, heap, most = C.rg_memory_of(0), {}, 0
+      for i = 1, 1e5 do heap[i] = {} end
+      os.execute 'sleep 1'
+      for _ = 1, 250 do
+        local x = ridge.empty(2 ^ 18)
+        most = math.max(most, tonumber(memory.debt_bytes) / 2 ^ 20)
+        ]], code, [[
+
+      end
+      print(most)]])
+    file:close()
+    local out = assert(io.popen('./ridge ' .. path .. ' 2>&1'))
+    local text = out:read '*a'
+    out:close()
+    os.remove(path)
+    return assert(tonumber(text), text)
+  end
+
+  it('grows with what collecting takes of the time that is worked, not of that one waits', function()
+    assert.is_true(most_owed '' >= 8)
+  end)
+
+  it('owes nothing for what was released', function()
+    assert.equal(1, most_owed 'x:release()')
+  end)
+end)

@@ -1,7 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --- The only place that sees a status: failures become error objects at the user's line, memory
---- debt is
---- paid before a call, and a call that ran out of memory is tried once more after a full
+--- debt is paid before a call, and a call that ran out of memory is tried once more after a full
 --- collection.
 
 local ffi = require 'ffi'
@@ -23,8 +22,10 @@ local max_budget = math.max(MIN_BUDGET, ram_share)
 local budget = MIN_BUDGET
 local quantum = budget / 16
 local watcher -- looks at what is live each time debt is paid
-local started = tonumber(C.rg_clock_ns())
-local spent = 0
+
+-- Since when the share of collecting is looked at, by the processor time of this thread: time that a
+-- prompt, a worker or an idle process waits is no time that collecting may take a tenth of.
+local since, spent, paid = tonumber(C.rg_clock_thread_ns()), 0, 0
 
 -- A small Lua heap is collected often and fast: its handles then stand for tensors that are still
 -- in the caches when they are used again (a fifth of the time of x + y on 64 floats).  A large heap
@@ -102,22 +103,30 @@ local function make_room(owed)
   end
 end
 
+-- The budget grows when collecting took more than a tenth of the time, cycle by cycle: what was
+-- computed an hour ago says nothing of what is computed now.
+local function grow(owed, took, now)
+  spent, paid = spent + took, paid + owed
+  if paid < budget then return end
+  local is_much = spent > 0.10 * (now - since)
+  since, spent, paid = now, 0, 0
+  if is_much and budget < max_budget then
+    budget = math.min(2 * budget, max_budget)
+    settle_quantum()
+  end
+end
+
 --- Let the collector work off the bytes allocated in C since it last did: one cycle for each
--- `budget`
--- dead bytes.  The budget grows while collecting takes more than a tenth of the time.
+--- `budget` dead bytes.
 local function pay()
   local owed = tonumber(mem.debt_bytes)
   mem.debt_bytes = 0
-  local before = tonumber(C.rg_clock_ns())
+  local before = tonumber(C.rg_clock_thread_ns())
   local heap_kb = collectgarbage('count')
   pace(heap_kb)
   collectgarbage('step', math.max(1, math.floor(heap_kb * owed / budget)))
-  local now = tonumber(C.rg_clock_ns())
-  spent = spent + (now - before)
-  if spent > 0.10 * (now - started) and budget < max_budget then
-    budget = budget * 2
-    settle_quantum()
-  end
+  local now = tonumber(C.rg_clock_thread_ns())
+  grow(owed, now - before, now)
   local limit = tonumber(mem.limit_bytes)
   ref.reap()
   if limit > 0 and tonumber(mem.live_bytes) > limit / 2 then ref.collect() end
