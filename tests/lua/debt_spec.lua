@@ -413,7 +413,7 @@ describe('the budget of dead bytes', function()
     return assert(tonumber(text), text)
   end
 
-  it('grows with what collecting takes of the time that is worked, not of that one waits', function()
+  it('grows by what collecting takes of the time that is worked, not waited', function()
     assert.is_true(most_owed '' >= 8)
   end)
 

@@ -23,8 +23,8 @@ local budget = MIN_BUDGET
 local quantum = budget / 16
 local watcher -- looks at what is live each time debt is paid
 
--- Since when the share of collecting is looked at, by the processor time of this thread: time that a
--- prompt, a worker or an idle process waits is no time that collecting may take a tenth of.
+-- Since when the share of collecting is looked at, by the processor time of this thread: time that
+-- a prompt, a worker or an idle process waits is no time that collecting may take a tenth of.
 local since, spent, paid = tonumber(C.rg_clock_thread_ns()), 0, 0
 
 -- A small Lua heap is collected often and fast: its handles then stand for tensors that are still
