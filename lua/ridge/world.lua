@@ -188,7 +188,11 @@ local here
 -- >> ridge.dist.init().size
 function M.init(given)
   local opts = options.check(SPEC, given, 'dist.init')
+  -- opening waits for all, and knows no timeout: the launcher sees who does not come
+  local joins = not here and opts.backend ~= 'none'
+  if joins then tell(('joining %g'):format(opts.timeout)) end
   local st = C.rg_group_open(LIBRARIES[opts.backend], slot)
+  if joins then tell 'joined' end
   if st ~= 0 then call.fail(st, 'dist.init') end
   local world = here
   if not world then

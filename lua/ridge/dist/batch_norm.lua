@@ -140,7 +140,7 @@ local function forward(net, norm, x)
   local axes, flat, count = norms.axes(norm, x)
   if not axes then return nil end -- refused as ever
   local kind = x.dtype == 'f64' and 'f64' or 'f32'
-  local y = normalised(norm, net.rows, net.world, axes, flat, count)(x:to(kind))
+  local y = normalised(norm, net.rows or 0, net.world, axes, flat, count)(x:to(kind))
   if norm.weight then y = y * norm.weight:to(kind):reshape(flat) end
   if norm.bias then y = y + norm.bias:to(kind):reshape(flat) end
   return y:to(x.dtype)
@@ -156,7 +156,7 @@ function M.join(net, module)
   local function visit(m)
     if class.is_a(m, norms.BatchNorm) then
       norms.together[m] = function(norm, x) -- holds neither, or both would stay for good
-        return weak[1] and forward(weak[1], norm, x)
+        return weak[1] and not weak[1].retired and forward(weak[1], norm, x)
       end
       running[m.running_mean], running[m.running_var] = true, true
     end

@@ -44,9 +44,21 @@ local function from_first(world, x)
   if world.rank > 0 then x:detach():copy_(copy) end
 end
 
+-- Is it shared out already, or a part of it?
+local function is_shared(module)
+  if class.is_a(module, Parallel) then return true end
+  for _, each in ipairs(module.children) do
+    if is_shared(each.module) then return true end
+  end
+  return false
+end
+
 local function check(module)
   if not class.is_a(module, Module) then
     blame.raise(('%s: a module is expected, got %s'):format(WHAT, blame.show(module)), 'EARG')
+  elseif is_shared(module) then
+    blame.raise(WHAT .. ': a dist.DataParallel is in the module, and one of the whole does it all',
+      'EARG')
   end
   local list, trained = module:parameters(), {}
   for _, p in ipairs(list) do
@@ -61,6 +73,10 @@ end
 
 local function complete(self, p)
   if self.hold then return end
+  if not self.rows then
+    blame.raise(WHAT .. ': the module was called by itself, so nobody knows of how many rows its '
+      .. 'gradient is the mean: call what ridge.dist.DataParallel gave', 'EARG')
+  end
   self.told = true
   if self.buckets then
     self.buckets:complete(p, self.rows)
@@ -93,11 +109,24 @@ local function finish(self, ended)
   worlds.stepped(self.world)
 end
 
+-- The net that averages the gradient of a parameter. Of two that did, each would send it, and when
+-- the older one is collected is another moment on each rank.
+local nets = setmetatable({}, { __mode = 'kv' })
+
+-- Its parameters are another net's now.
+local function retire(self)
+  for _, hook in ipairs(self.hooks) do hook:remove() end
+  self.hooks, self.retired, self.told = {}, true, false
+end
+
 -- Be told of each gradient, and of the end of each pass that had one; for as long as the net lives.
 local function watch(self)
   local weak = setmetatable({ self }, { __mode = 'v' })
   for i, p in ipairs(self.trained) do
-    p.tensor:on_gradient(function() -- holds no tensor, which would hold itself
+    local older = nets[p.tensor]
+    if older and not older.retired then retire(older) end
+    nets[p.tensor] = self
+    self.hooks[i] = p.tensor:on_gradient(function() -- holds no tensor, which would hold itself
       local net = weak[1]
       if net then complete(net, net.trained[i]) end
     end)
@@ -113,13 +142,16 @@ end
 --- that of the whole batch, with the same bits on all ranks. So an optimizer takes the same step
 --- everywhere. A parameter without a gradient on some ranks counts as zero there.
 ---
---- A batch is what the module is called with, its rows those of the first tensor along axis 1; the
---- loss is their mean. Ranks may have different numbers of rows, also none; all run the same number
---- of backward passes. Each rank's rows are normalised by themselves (nn.BatchNorm), and running
---- statistics are those of rank 0; with sync_batch_norm both are of the rows of all ranks. Other
---- ranks' default random stream goes on from another seed, so that dropout draws differ.
+--- A batch is what the module is called with, its rows those of the first tensor along axis 1, also
+--- of one in a table; the loss is their mean. So it is what this returns that is called, not the
+--- module, in training mode or not. Ranks may have different numbers of rows, also none; all run
+--- the same number of backward passes. Each rank's rows are normalised by themselves
+--- (nn.BatchNorm), and running statistics are those of rank 0; with sync_batch_norm both are of the
+--- rows of all ranks. Other ranks' default random stream goes on from another seed, so that dropout
+--- draws differ.
 ---
---- Convert and freeze parameters before; make the optimizer of this or of the module.
+--- Convert and freeze parameters before; make the optimizer of this or of the module. A parameter
+--- belongs to the last DataParallel that was made of it, and an older one is not trained any more.
 ---@param module table the same on all ranks: else the first difference is an error
 ---@param opts table|nil {bucket_mb = 25, overlap = true, compress = 'none',
 ---  sync_batch_norm = false}
@@ -150,7 +182,7 @@ function Parallel:init(module, opts)
     local default = random.default()
     default:seed((default:seed() + world.rank * 0x9e3779b1) % 2 ^ 53)
   end
-  self.order, self.seen, self.rows, self.told = {}, {}, 0, false
+  self.order, self.seen, self.rows, self.told, self.hooks = {}, {}, nil, false, {}
   -- for who drives it: weighs, what this rank's gradients count by instead of its rows, and hold,
   -- which leaves them as they are behind a backward pass
   self.weighs, self.hold = nil, false
@@ -177,19 +209,52 @@ function Parallel:to(name) -- luacheck: no self
     WHAT, tostring(name)), 'EARG')
 end
 
+local function recording()
+  local was = C.rg_grad_mode(0)
+  C.rg_grad_mode(was)
+  return was ~= 0
+end
+
+-- The first tensor of a list; tables are looked into, their names in the order of the alphabet, so
+-- that it is the same one on all ranks.
+local function first_tensor(list, n, seen)
+  if seen[list] then return nil end
+  seen[list] = true
+  local names = {}
+  for name in pairs(list) do
+    if type(name) == 'string' then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for i = 1, n + #names do
+    local x = list[i <= n and i or names[i - n]]
+    if ref.is(x) then
+      if x._t ~= nil then return x end
+    elseif type(x) == 'table' and getmetatable(x) == nil then
+      x = first_tensor(x, #x, seen)
+      if x then return x end
+    end
+  end
+end
+
+-- Rows of what the module is called with; without any tensor ranks count alike.
+local function rows_of(list, n)
+  local x = first_tensor(list, n, {})
+  return x and x._t._ndim > 0 and tonumber(x._t._shape[0]) or 1
+end
+
 --- What the module gives for this rank's rows.
 ---@param ... any what the module takes
 ---@return any what the module returns
 function Parallel:forward(...)
-  if self.training and C.rg_capturing() == 0 then
-    for i = 1, select('#', ...) do
-      local x = select(i, ...)
-      if ref.is(x) and x._t ~= nil then
-        self.rows = self.weighs or x._t._ndim > 0 and tonumber(x._t._shape[0]) or 1
-        break
-      end
+  if self.retired and recording() then
+    blame.raise(WHAT .. ': a later ridge.dist.DataParallel has parameters of this one, and '
+      .. 'averages their gradients: call that', 'EARG')
+  end
+  if C.rg_capturing() == 0 then
+    if recording() then -- else there is no gradient that this is to weigh
+      self.rows = self.weighs or rows_of({ ... }, select('#', ...))
     end
-    M.settle(self)
+    if self.training then M.settle(self) end
   end
   return self.module(...)
 end

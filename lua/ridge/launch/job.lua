@@ -16,6 +16,7 @@ local M = {}
 
 local SOON = 3 -- seconds: for what started ranks to end by itself, behind them
 local GRACE = 5 -- seconds: for others to say that they wait, too; for keepers; for a signal
+local LEAST_PATIENCE = 60 -- seconds that ranks may start one behind the other, whatever the timeout
 
 ffi.cdef 'int ridge_job_kill(int, int) __asm__("kill");'
 
@@ -70,6 +71,11 @@ function HEAR.pid(rank, text) rank.pid = tonumber(text) end
 function HEAR.state(rank, text) rank.state = text end
 function HEAR.begun(_, _, self) self.begun = true end
 function HEAR.late(rank, text) rank.late = text end
+function HEAR.joined(rank) rank.joined = true end
+
+function HEAR.joining(rank, text)
+  rank.joining, rank.patience = now(), math.max(LEAST_PATIENCE, tonumber(text) or 0)
+end
 
 function HEAR.stopped(rank, _, self)
   if self.failed then return end
@@ -108,6 +114,22 @@ local function welcome(self)
   end
 end
 
+-- Opening MPI waits for all ranks, for ever. So who waits there for one that has ended without it,
+-- or for long, waits in vain.
+local function look_at_start(self)
+  local waits, missing
+  for r = 0, self.n - 1 do
+    local rank = self.ranks[r]
+    if rank and rank.joining then
+      waits = waits or not rank.joined and rank.joining + rank.patience or nil
+    elseif not missing or rank and rank.ended then
+      missing = rank or { number = r }
+    end
+  end
+  if not waits or not missing or self.failed then return end
+  if missing.ended or now() > waits then self.failed, missing.unjoined = missing, true end
+end
+
 local function hear(self)
   welcome(self)
   for r = 0, self.n - 1 do
@@ -125,6 +147,7 @@ local function hear(self)
       if (rank.gone or rank.lost) and not self.failed then self.failed = rank end
     end
   end
+  look_at_start(self)
 end
 
 local function say(self, text)
@@ -224,13 +247,34 @@ local function waited(self)
     or 'did not come')
 end
 
+-- Did a rank wait in vain? Where its script goes on behind that, mpirun ends all of them, and which
+-- keeper is gone first says nothing.
+local function any_late(self)
+  for _, rank in pairs(self.ranks) do
+    if rank.late then return true end
+  end
+  return false
+end
+
+-- Of ranks that waited in dist.init.
+local function unjoined(self)
+  local waiting = {}
+  for r = 0, self.n - 1 do
+    if self.ranks[r] and self.ranks[r].joining then waiting[#waiting + 1] = r end
+  end
+  return ('%s waited in dist.init in vain for rank %d, which %s'):format(numbers(waiting),
+    self.failed.number, self.failed.ended and 'ended without it' or 'did not come')
+end
+
 local function reason(self, how)
   local rank = self.failed
+  if any_late(self) and (not rank or rank.gone and not rank.ended) then return waited(self) end
   if not rank then
     local said = table.concat(self.own, '\n'):gsub('%s+$', '')
     return ('%s\n%s ended with status %d'):format(said, self.by.program, how)
   end
   local name = 'rank ' .. rank.number
+  if rank.unjoined then return unjoined(self) end
   if rank.late then return waited(self) end
   if rank.stopped then return ('%s was stopped for more than %g s'):format(name, self.silence) end
   if not rank.ended then
@@ -247,8 +291,8 @@ end
 
 local function status_of(self, how)
   local rank = self.failed
-  if not rank then return how end
-  return rank.ended and not rank.stopped and rank.ended.status or 5
+  if not rank then return how ~= 0 and any_late(self) and 5 or how end
+  return rank.ended and not rank.stopped and not rank.unjoined and rank.ended.status or 5
 end
 
 -- Machines whose ranks are not reached any more.

@@ -3,9 +3,10 @@
 --- ends, and ends it when the launcher says so or is not heard of any more.
 --
 -- It has no part in what ranks send each other, so it answers where a rank is stopped or waits, and
--- where mpirun does. It says to the launcher: hello SECRET RANK PLACE, pid N, begun (the first step
--- of training has ended), late TEXT (the rank waited in vain), stopped (the rank was, for long),
--- alive (now and then), ended CODE SIGNAL MEMORY. The launcher says: alive, kill, and
+-- where mpirun does. It says to the launcher: hello SECRET RANK PLACE, pid N, joining
+-- SECONDS (the rank waits for all in dist.init), joined, begun (the first step of training has
+-- ended), late TEXT (the rank waited in vain), stopped (the rank was, for long), alive (now and
+-- then), ended CODE SIGNAL MEMORY. The launcher says: alive, kill, and
 -- exit: a line that is closed while something lies unread in it would lose what was said last.
 
 local C = require 'ridge.ffi.lib'

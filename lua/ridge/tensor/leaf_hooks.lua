@@ -17,7 +17,8 @@ local by_id = {}
 local WEAK = { __mode = 'v' }
 local aside = setmetatable({}, { __mode = 'k' }) -- by tensor: where gradients are off
 
-local passed = setmetatable({}, { __mode = 'k' }) -- by owner: what is called behind a pass
+local passed = {} -- what is called behind a pass, in the order in which it was asked for: {owner =
+-- weak, f}; functions of several owners may send messages, which are to have one order everywhere
 
 local NO_GRAD = state.exchange(C.rg_grad_mode)
 
@@ -109,15 +110,22 @@ local function tell_all(list, pass)
 end
 
 --- Behind each pass that stops for leaves f(ended) is called, ended false where it failed; as long
---- as its owner lives.
+--- as its owner lives. Owners are called in the order in which they asked.
 ---@param owner table
 ---@param f function
-function M.behind(owner, f) passed[owner] = f end
+function M.behind(owner, f)
+  for i = #passed, 1, -1 do
+    if passed[i].owner[1] == nil then table.remove(passed, i) end
+  end
+  passed[#passed + 1] = { owner = setmetatable({ owner }, WEAK), f = f }
+end
 
 --- A pass that stopped for leaves is over.
 ---@param ended boolean
 function M.over(ended)
-  for _, f in pairs(passed) do state.with(NO_GRAD, { value = 0 }, f, ended) end
+  for _, each in ipairs { unpack(passed) } do -- one may ask for more
+    if each.owner[1] ~= nil then state.with(NO_GRAD, { value = 0 }, each.f, ended) end
+  end
 end
 
 --- The gradient of the leaf with a number is complete.
