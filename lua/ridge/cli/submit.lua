@@ -86,6 +86,22 @@ local function words_of(recipe, opt, said)
   return words
 end
 
+-- A kind of machine as a part of a file's name.
+local function in_file(kind) return (kind:gsub('[^%w-]', '-')) end
+
+-- Files and folders of a job are named by its recipe, and stand where schedulers read words without
+-- a shell's quotes, and Kubernetes keys of a map.
+local NAMES = { parallel = { '^[^-]', 'that does not begin with a dash' },
+  k8s = { '^[%w_][%w_.-]*$', "of letters, digits, '_', '.' and '-'" } }
+local NAME = { '^[%w_\128-\255][%w_.+=@\128-\255-]*$', "of letters, digits and '_.+=@-'" }
+
+-- What is wrong with the name of the recipe.
+local function unfit(scheduler, name)
+  local form = NAMES[scheduler] or NAME
+  if name:find(form[1]) then return nil end
+  return ("%s takes a recipe whose name is one %s: '%s' is none"):format(scheduler, form[2], name)
+end
+
 -- What is wrong with what was typed, whatever the recipe is.
 local function refused(scheduler, opt, said, words)
   local files = require 'ridge.sweep.job_files'
@@ -119,11 +135,20 @@ local function refused(scheduler, opt, said, words)
   if opt.scratch:find '["`\\]' then
     return ("--scratch: '%s' is no folder for a shell between double quotes"):format(opt.scratch)
   end
-  for _, name in ipairs { 'queue' } do
-    if opt[name]:find '%s' then return ("--%s: '%s' is no name"):format(name, opt[name]) end
+  if not opt.queue:find '^[%w_.:,@+-]*$' then
+    return ("--queue: '%s' is no name"):format(opt.queue)
   end
+  local taken = {}
   for _, kind in ipairs(opt.per) do
     if not kind:find '^[%w_.:-]+$' then return ("--per: '%s' is no name"):format(kind) end
+    local file = in_file(kind)
+    if taken[file] then
+      return ("--per: '%s' and '%s' would have one file"):format(taken[file], kind)
+    end
+    taken[file] = kind
+  end
+  for _, host in ipairs(opt.hosts) do
+    if host == '' then return '--hosts: a machine without a name' end
   end
 end
 
@@ -148,9 +173,10 @@ local function shares(plan, n)
   return { least = least, most = most, none = none, anchors = anchors, points = plan.n_points }
 end
 
-local function existing(path)
+-- What a file has, as much of it as decides whether it is the text.
+local function existing(path, text)
   local file = io.open(path, 'rb')
-  local text = file and file:read '*a'
+  text = file and (file:read(#text + 1) or '')
   if file then file:close() end
   return text
 end
@@ -158,7 +184,7 @@ end
 -- One job file, for one kind of machine or for all.
 local function job_of(scheduler, opt, found, kind)
   local base = found.name:match '([^/]*)$':gsub('%.lua$', '')
-  local name = kind and ('%s-%s'):format(base, kind:gsub('[^%w-]', '-')) or base
+  local name = kind and ('%s-%s'):format(base, in_file(kind)) or base
   local files = require 'ridge.sweep.job_files'
   local file = opt.out ~= '' and opt.out or ('%s.%s'):format(name, files.suffix(scheduler))
   local k8s = scheduler == 'k8s'
@@ -261,6 +287,8 @@ function M.main(argv)
     if wrong then return stored.fail('submit', wrong) end
     local found, reason = require('ridge.cli.recipe').find(name)
     if not found then return stored.fail('submit', reason) end
+    wrong = unfit(scheduler, (found.name:match '[^/]*$'))
+    if wrong then return stored.fail('submit', wrong) end
     if #opt.per > 1 and opt.out ~= '' then
       return stored.fail('submit', '-o names one file, and --per has a file for each kind')
     end
@@ -280,7 +308,7 @@ function M.main(argv)
         and '/recipe/' .. found.path:match '([^/]*)$' or name
       job.words = words_of(recipe, opt, said)
       job.text = files.text(scheduler, job)
-      local old = opt.out ~= '-' and existing(job.file)
+      local old = opt.out ~= '-' and existing(job.file, job.text)
       if old and old ~= job.text then
         return stored.fail('submit', ("'%s' is there already with another text; -o names another "
           .. 'file'):format(job.file))

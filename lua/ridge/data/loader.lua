@@ -155,8 +155,8 @@ function Loader:init(sources, given)
     blame.raise(('data.Loader: a batch of %d is larger than the %d rows there are, and drop_last '
       .. 'leaves none'):format(all, self.rows), 'EARG')
   end
-  -- what somebody typed, not the default, and not by rounding up what a rank's part is
-  if all - self.ranks >= self.rows and given and given.batch then
+  -- what somebody typed, not the default, and not by rounding up what a rank's part is; said once
+  if all - self.ranks >= self.rows and given and given.batch and self.rank == 0 then
     local where = blame.where()
     io.stderr:write(('%sdata.Loader: a batch of %d is larger than the %d rows there are: each '
       .. 'epoch is one batch of %d\n'):format(where and where .. ': ' or '', all, self.rows,

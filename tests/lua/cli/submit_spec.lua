@@ -142,6 +142,44 @@ describe('ridge submit', function()
     assert.equal('mine\n', folders.get(folder .. '/powers.sbatch'))
   end)
 
+  it('refuses names that no job file can hold', function()
+    for _, name in ipairs { 'a b', '-x', 'p%a', "it's" } do
+      folders.put(('%s/%s.lua'):format(folder, name), RECIPE)
+    end
+    for _, each in ipairs {
+      { 'slurm "a b.lua"', "slurm takes a recipe whose name .*: 'a b.lua' is none" },
+      { 'pbs "a b.lua"', "pbs takes .*: 'a b.lua' is none" },
+      { 'sge "it\'s.lua"', "sge takes .*: 'it's.lua' is none" },
+      { 'slurm p%a.lua', "slurm takes .*: 'p%%a.lua' is none" }, -- %a is the task
+      { 'k8s --image i --claim c "a b.lua"', "k8s takes .*: 'a b.lua' is none" },
+      { 'parallel ./-x.lua', "parallel takes .*begin with a dash: '%-x.lua' is none" },
+      { 'slurm powers.lua --per a.b,a-b', "'a.b' and 'a%-b' would have one file" },
+      { 'slurm powers.lua --per a,a', "'a' and 'a' would have one file" },
+      { 'parallel powers.lua --hosts a,,b', 'a machine without a name' },
+      { 'slurm powers.lua --queue "it\'s"', "'it's' is no name" },
+    } do
+      local text, status = ridge('submit ' .. each[1])
+      assert.equal(1, status, each[1])
+      assert.matches(each[2], text)
+    end
+    assert.not_equal(0, select(2, shell 'ls -d ./*-parts')) -- nothing was made
+    -- a shell's quotes hold them where only shells read
+    local text, status = ridge 'submit parallel "a b.lua" -n 2'
+    assert.equal(0, status, text)
+    for i = 1, 2 do
+      text, status = shell(('bash "a b.sh" %d'):format(i))
+      assert.equal(0, status, text)
+    end
+    assert.equal(0, select(2, ridge('merge all.db "a b-parts/part-1.db" "a b-parts/part-2.db"')))
+    assert.equal(4, count 'all.db')
+  end)
+
+  it('looks only as far into a file as its text is long', function()
+    local text, status = ridge 'submit slurm powers.lua -n 4 -o /dev/zero'
+    assert.equal(1, status)
+    assert.matches("'/dev/zero' is there already with another text", text)
+  end)
+
   it('says how long it takes, or why that is not known', function()
     assert.is_nil(submit('slurm', ''):find('how long', 1, true)) -- nothing is stored
     folders.put(folder .. '/other.lua', (RECIPE:gsub('args = {', 'args = { other = 1,')))

@@ -108,6 +108,8 @@ function RUN.several()
   end
   say('trainers', tostring((dist.same(net))))
 
+  ridge.data.Loader({ x, y }, { batch = 30, world = world }) -- more than there are: said once
+
   -- the rows of all ranks are not those of a net that is another's now
   local norm = nn.Sequential(nn.Linear(3, 4, { seed = 1 }), nn.BatchNorm(4))
   local joined = dist.DataParallel(norm, { sync_batch_norm = true })
