@@ -21,9 +21,11 @@ local M = {}
 M.summary = 'start a script as several processes that train together'
 M.usage = 'ridge launch -n N [--hosts a:4,b:4] [--restarts N] script.lua [args]'
 
+local MOST = 512 -- ranks
+
 local SPEC = {
   { 'n', 2, 'processes (ranks); in a job of Slurm as many as its tasks', short = 'n', min = 1,
-    max = 512, integer = true },
+    max = MOST, integer = true },
   { 'hosts', '', 'machines and how many ranks each may have: a:4,b:4; this one when left out' },
   { 'restarts', 0, 'start again so often when a rank fails, to go on from a checkpoint', min = 0,
     max = 1e6, integer = true },
@@ -64,7 +66,9 @@ local function split(argv)
   local own, i = {}, 1
   while argv[i] and argv[i]:find '^%-' do
     own[#own + 1] = argv[i]
-    if not argv[i]:find '=' and argv[i] ~= '--help' and argv[i] ~= '-h' then
+    -- -n2 and --n=2 have their value with them
+    if not argv[i]:find '=' and not argv[i]:find '^%-%w.' and argv[i] ~= '--help'
+        and argv[i] ~= '-h' then
       i = i + 1
       own[#own + 1] = argv[i]
     end
@@ -151,8 +155,9 @@ end
 
 -- Who starts ranks; a reason where nobody can.
 local function choose(opt, said)
-  local slurm = srun.job()
   if opt.by == 'mpirun' then return nil end
+  local slurm, broken = srun.job()
+  if broken then return broken end
   if not slurm then
     return opt.by == 'srun' and '--by srun: this is no job of Slurm; sbatch or salloc makes one'
       or nil
@@ -166,6 +171,10 @@ local function choose(opt, said)
   end
   opt.job = slurm
   if not said.n and slurm.tasks then opt.n = slurm.tasks end
+  if opt.n > MOST then
+    return ('the job %s of Slurm has %d tasks, and %d ranks are the most: -n says how many'):format(
+      slurm.id, slurm.tasks, MOST)
+  end
   return srun.lacks(slurm)
 end
 

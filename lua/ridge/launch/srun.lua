@@ -9,17 +9,42 @@ local M = {}
 
 M.program = 'srun'
 
-local function env(name) return tonumber(os.getenv(name)) end
+-- A variable that says something.
+local function env(name)
+  local text = os.getenv(name)
+  return text ~= '' and text or nil
+end
+
+-- Numbers of a job, as texts, and of what they are.
+local function told()
+  return {
+    nodes = { env 'SLURM_JOB_NUM_NODES', 'SLURM_JOB_NUM_NODES', 'machines' },
+    tasks = { env 'SLURM_NTASKS', 'SLURM_NTASKS', 'tasks' },
+    of_task = { env 'SLURM_CPUS_PER_TASK', 'SLURM_CPUS_PER_TASK', 'processors' },
+    of_node = { env 'SLURM_CPUS_ON_NODE', 'SLURM_CPUS_ON_NODE', 'processors' },
+    copies = { env 'SLURM_STEP_NUM_TASKS', 'SLURM_STEP_NUM_TASKS', 'tasks' },
+  }
+end
 
 --- The job of Slurm that this process is in; nil outside of one.
 ---@return table|nil job id, nodes, tasks (nil: nobody said), of_task (processors, likewise),
----  step (this process is in a step of it), copies (tasks of that step)
+---  of_node (likewise), step (this process is in a step of it), copies (tasks of that step)
+---@return string|nil reason why nothing is known of it: a number is none
 function M.job()
-  local id = os.getenv 'SLURM_JOB_ID'
+  local id = env 'SLURM_JOB_ID'
   if not id then return nil end
-  return { id = id, nodes = env 'SLURM_JOB_NUM_NODES' or 1, tasks = env 'SLURM_NTASKS',
-    of_task = env 'SLURM_CPUS_PER_TASK', step = os.getenv 'SLURM_STEP_ID' ~= nil,
-    copies = env 'SLURM_STEP_NUM_TASKS' or 1 }
+  local job = { id = id, step = env 'SLURM_STEP_ID' ~= nil, nodes = 1, copies = 1 }
+  for field, each in pairs(told()) do
+    local text, name, what = each[1], each[2], each[3]
+    if text then
+      job[field] = text:find '^%d+$' and tonumber(text)
+      if not (job[field] and job[field] >= 1) then
+        return nil, ("%s is '%s', which is no number of %s; --by mpirun asks nothing of Slurm")
+          :format(name, text, what)
+      end
+    end
+  end
+  return job
 end
 
 --- Why ranks cannot be started by this Slurm; nil where they can.
@@ -44,7 +69,7 @@ end
 ---@param n number ranks
 ---@return number threads
 function M.threads(job, n)
-  local of_node = math.min(C.rg_processors(), env 'SLURM_CPUS_ON_NODE' or math.huge)
+  local of_node = math.min(C.rg_processors(), job.of_node or math.huge)
   return job.of_task or math.max(1, math.floor(of_node / math.ceil(n / job.nodes)))
 end
 

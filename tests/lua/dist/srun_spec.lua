@@ -77,6 +77,12 @@ describe('in a job of Slurm', function()
         .. 'none' },
       { 'PATH=/nowhere', CHILD, 'this is the job 7 of Slurm, and there is no srun on the PATH; '
         .. '%-%-by mpirun starts' },
+      { 'SLURM_NTASKS=abc', CHILD, "SLURM_NTASKS is 'abc', which is no number of tasks" },
+      { 'SLURM_NTASKS=0', CHILD, "SLURM_NTASKS is '0', which is no number of tasks" },
+      { 'SLURM_NTASKS=600', CHILD, 'the job 7 of Slurm has 600 tasks, and 512 ranks are the most' },
+      { 'SLURM_CPUS_PER_TASK=1.5', CHILD,
+        "SLURM_CPUS_PER_TASK is '1.5', which is no number of processors" },
+      { 'SLURM_JOB_NUM_NODES=0', CHILD, "SLURM_JOB_NUM_NODES is '0', which is no number of mach" },
       { 'SLURM_NTASKS=2', '--min-ranks 3 ' .. CHILD, '%-%-min%-ranks is 3, and there are 2 ranks' },
     } do
       local text, status = launch(each[1], each[2])
@@ -89,7 +95,10 @@ describe('in a job of Slurm', function()
   end)
 
   several('mpirun starts ranks where it is asked to', function()
-    local text, status = launch('', '--by mpirun -n 2 ' .. CHILD .. ' collectives')
+    local text, status = launch('SLURM_NTASKS=abc', '--by mpirun -n2 ' .. CHILD .. ' collectives')
+    assert.equal(0, status, text)
+    assert.equal(2, lines(text, 'collectives 2 2$'), text)
+    text, status = launch('SLURM_JOB_ID=', '-n2 ' .. CHILD .. ' collectives') -- not in a job
     assert.equal(0, status, text)
     assert.equal(2, lines(text, 'collectives 2 2$'), text)
   end)
