@@ -5,6 +5,7 @@
 local ffi = require 'ffi'
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
+local claimed = require 'ridge.prune.claimed'
 local class = require 'ridge.class'
 local file = require 'ridge.train.file'
 local in_no_grad = require('ridge.tensor.grad').no_grad
@@ -324,6 +325,21 @@ local function fill_children(path, module, record, modules)
   end
 end
 
+-- What numbers of a pattern are kept in is computed with: what a file says of it is not believed.
+local function need_patterns(path, modules, list)
+  local record_of = {}
+  for i, module in ipairs(modules) do record_of[module] = list[i] end
+  for _, module in ipairs(modules) do
+    local holder, name, pattern, why = claimed.broken(module)
+    for _, p in ipairs(holder and record_of[holder].params or {}) do
+      if p.name == name then
+        wrong(path, 'tensor %s of a %s has not the pattern %s: %s', p.tensor,
+          getmetatable(holder).__name, pattern, why)
+      end
+    end
+  end
+end
+
 --- A net from a file that net:save wrote: modules of ridge's own classes with the parameters of the
 --- file, each in the mode it was in. Nothing in the file is executed. Parameters of a module of
 --- your own are loaded by ridge.load and load_state.
@@ -369,6 +385,7 @@ function M.load(path)
       end
     end
   end
+  need_patterns(path, modules, list)
   return modules[1]
 end
 

@@ -40,12 +40,6 @@ local function bytes_of(w, zeros, blocks, name)
     n_of_m = n_of_m_bytes(w, name) }
 end
 
--- Is at most n of m that follow each other not 0, everywhere?
-local function is_some_of(w, n, m)
-  return w:size(2) % m == 0 and w.count > 0
-    and w:reshape(-1, m):ne(0):to('i32'):sum(2):max():item() <= n
-end
-
 local function look(w)
   w = w:reshape(w:size(1), -1)
   local zeros, is_zero = count(w:eq(0)), w:eq(0):to 'f32'
@@ -55,7 +49,7 @@ local function look(w)
   return { weights = w.count, zeros = zeros, share = zeros / math.max(w.count, 1),
     rows = w:size(1), zero_rows = count(is_zero:mean(2):eq(1)),
     zero_columns = count(is_zero:mean(1):eq(1)), blocks = blocks.n, zero_blocks = blocks.zero,
-    two_of_four = is_some_of(w, 2, 4), pattern = name,
+    two_of_four = w.count > 0 and w:size(2) % 4 == 0 and sparse.keeps(w, 2, 4), pattern = name,
     bytes = bytes_of(w, zeros, blocks, name) }
 end
 

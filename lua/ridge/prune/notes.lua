@@ -21,7 +21,10 @@ end
 ---@return table about method, pattern, why (by the names of layers)
 function M.of(net)
   local about = rawget(net, '_prune')
-  if type(about) ~= 'table' or type(about.why) ~= 'table' then return { why = {} } end -- of a file
+  if type(about) ~= 'table' or type(about.why) ~= 'table'
+    or about.pattern ~= nil and type(about.pattern) ~= 'string' then
+    return { why = {} } -- of a file
+  end
   return about
 end
 

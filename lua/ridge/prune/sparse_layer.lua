@@ -115,6 +115,12 @@ function SparseLinear:measure(f)
   f.trainable_count = 0
 end
 
+--- Why the numbers of a layer in n of m are not of its pattern, or nil.
+---@return string|nil
+function SparseLinear:unlike()
+  if self.format == 'n:m' then return sparse.why_not(weight_of(self), self.pattern) end
+end
+
 --- The matrix the layer multiplies by, [n_out x n_in].
 ---@return Tensor
 function SparseLinear:effective_weight()

@@ -240,4 +240,33 @@ function M.dense(w)
   return (here.index and dense_n_of_m(here) or dense_rows(here)):to(device)
 end
 
+--- Whether in each row of a matrix at most n of each m that follow each other are not 0.
+---@param w Tensor [rows x columns]
+---@param n integer
+---@param m integer
+---@return boolean
+function M.keeps(w, n, m)
+  if w.count == 0 then return true end
+  local there = padded(w:ne(0):to 'f32', 2, -w.shape[2] % m)
+  return there:reshape(-1, m):sum(2):max():item() <= n
+end
+
+--- Why a weight in n of m is not one of a pattern, or nil.
+---@param w table as ridge.sparse_linear takes it
+---@param pattern string|nil
+---@return string|nil
+function M.why_not(w, pattern)
+  local n, m = numbers_of(pattern or '')
+  if not n then return ('there is no pattern %s'):format(blame.show(pattern)) end
+  local shape, entries = w.values.shape, math.ceil(w.columns / WINDOW) * WINDOW * n / m
+  if w.values.ndim ~= 3 or shape[2] ~= entries then
+    return ('%s is not of %d entries for each of 16 outputs'):format(w.values:describe(), entries)
+  end
+  local made, matrix = pcall(M.dense, w)
+  if not made then return tostring(matrix.message or matrix) end
+  if not M.keeps(matrix, n, m) then
+    return ('more than %d of %d inputs that follow each other are not 0'):format(n, m)
+  end
+end
+
 return M

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Masked nets for running: what is sparse computes the same, stays what it is, and is chosen where
 -- it was faster.
+local canonical = require 'ridge.store.canonical'
 local faster = require 'ridge.quant.faster'
 local ridge = require 'ridge'
 local nn = ridge.nn
@@ -297,5 +298,74 @@ describe('files of pruned nets', function()
     file:write(changed)
     file:close()
     assert.truthy(failure(nn.load, path):find("has no mask for 'weighx'", 1, true))
+  end)
+
+  -- What is said of a file in which a thing was changed: its fields of modules by class, tensors.
+  local function said_of(net, change)
+    net:save(path)
+    local tensors, notes = ridge.load(path)
+    local tree = canonical.decode(notes['ridge.model'])
+    local fields = {}
+    for _, record in ipairs(tree.modules) do
+      fields[record.class] = fields[record.class] or record.fields
+    end
+    change(fields, tensors)
+    ridge.save(path, tensors, { ['ridge.model'] = canonical.encode(tree) })
+    local ok, made = pcall(nn.load, path)
+    return ok or tostring(made):gsub('^.*: nn%.load: ', ''), made
+  end
+
+  it('have the patterns of n:m that they claim', function()
+    local c = ridge.prune.compact(masked { pattern = '2:4' }, { format = 'n:m' })
+    local function with(pattern)
+      return said_of(c, function(fields) fields['prune.SparseLinear'].pattern = pattern end)
+    end
+    local of = path .. ': tensor 1.values of a prune.SparseLinear has not the pattern '
+    assert.is_true(with '2:4')
+    assert.is_true(with '4:8') -- which each 2:4 is
+    assert.equal(of .. '1:2: more than 1 of 2 inputs that follow each other are not 0', with '1:2')
+    assert.equal(of .. '1:4: f32[4,24,16] is not of 12 entries for each of 16 outputs', with '1:4')
+    assert.equal(of .. "2:3: there is no pattern '2:3'", with '2:3')
+    assert.equal(of .. 'nil: there is no pattern nil', with(nil))
+    -- the first four entries of a window, all among its first four inputs
+    assert.equal(of .. '2:4: more than 2 of 4 inputs that follow each other are not 0',
+      said_of(c, function(_, tensors)
+        for entry, two in ipairs { 0x10, 0x32 } do
+          local places = tensors['1.index']:narrow(2, entry, 1)
+          places:copy_(ridge.full(two, unpack(places:size())):to 'u8')
+        end
+      end))
+    local cut = said_of(c, function(_, tensors)
+      tensors['1.index'] = tensors['1.index']:narrow(2, 1, 2):contiguous()
+    end)
+    assert.equal(1, cut:find(of .. '2:4: ', 1, true))
+    assert.truthy(cut:find('index', 1, true), cut)
+  end)
+
+  it('have masks of the pattern that they claim', function()
+    local m = masked { pattern = '2:4', skip = { '2' } }
+    local function filled(at)
+      return function(_, tensors)
+        local row = tensors['1.weight_mask']:narrow(1, 5, 1)
+        row:narrow(2, at, 3):copy_(ridge.ones(1, 3):to 'bool')
+      end
+    end
+    assert.is_true(said_of(m, function() end))
+    assert.equal(path .. ': tensor 1.weight_mask of a nn.Linear has not the pattern 2:4: more '
+      .. 'than 2 of 4 inputs that follow each other stay', said_of(m, filled(9)))
+    -- no claim: of masks of single weights, of a layer that was left, of one without a mask
+    assert.is_true(said_of(masked { sparsity = 0.5 }, filled(9)))
+    assert.is_true(said_of(m, function(fields, tensors)
+      fields['nn.Sequential']._prune.why['1'] = 'named in skip'
+      filled(9)(nil, tensors)
+    end))
+    local baked = ridge.prune.compact(m, { format = 'dense' })
+    baked[1].weight:copy_(ridge.ones(64, 48))
+    assert.is_true(said_of(baked, function() end))
+    -- what is no pattern is none, wherever it is asked for
+    local ok, made = said_of(m, function(fields) fields['nn.Sequential']._prune.pattern = 17 end)
+    assert.is_true(ok)
+    assert.is_nil(ridge.prune.analyze(made).pattern)
+    assert.equal(2, #select(2, ridge.prune.compact(made, { format = 'dense' })).layers)
   end)
 end)

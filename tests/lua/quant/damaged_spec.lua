@@ -85,6 +85,8 @@ local function use(sizes)
     function() return net:to 'bf16' end,
     function() return tostring(ridge.prune.analyze(net)) end,
     function() return tostring(ridge.quant.report(net)) end,
+    function() return tostring(select(2, ridge.prune.compact(net, { format = 'rows' }))) end,
+    function() return tostring(ridge.quant.report(ridge.quant.half(net))) end,
     function() return net:save(folder .. '/again.safetensors') end,
     function() return net:train()(ridge.ones(unpack(sizes))) end,
   }
