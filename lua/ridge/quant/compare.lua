@@ -6,6 +6,7 @@ local ab = require('ridge.measure.ab').ab
 local accuracy = require 'ridge.quant.accuracy'
 local analyze = require('ridge.analyze').analyze
 local blame = require 'ridge.blame'
+local gained = require 'ridge.quant.gained'
 local guard = require 'ridge.guard'
 local capture = require('ridge.capture').capture
 local held = require 'ridge.quant.held'
@@ -92,24 +93,15 @@ local function coverage(q, x)
     conversions = conversions, layers = #about.rows, method = about.method, notes = about.notes }
 end
 
-local SLOWER = {
-  i8 = 'slower than the original with this input: rounding what comes into a layer takes longer '
-    .. 'than its product gains; more rows, or fewer layers (skip)',
-  packed = 'slower than the original with this input: opening codes takes longer than reading '
-    .. 'weights that stay in the caches; larger layers gain',
-  other = 'slower than the original with this input',
-}
-
 -- What has to be said where nothing was gained.
 local function verdict(r)
-  local list, covered, packed = {}, r.coverage, false
-  for _, row in ipairs(covered.left) do packed = packed or row.kind:find '^w%d' ~= nil end
-  if r.speedup_hi < 1 then
-    list[#list + 1] = SLOWER[packed and 'packed' or #covered.int8 > 0 and 'i8' or 'other']
-  elseif r.speedup_lo <= 1 then
-    list[#list + 1] = 'no difference in speed was shown'
+  local list, covered, kinds = {}, r.coverage, {}
+  for _, rows in ipairs { covered.int8, covered.left } do
+    for _, row in ipairs(rows) do kinds[#kinds + 1] = row.kind end
   end
-  if #covered.int8 == 0 and not packed and covered.method ~= 'half' then
+  local of = gained.of(kinds)
+  list[1] = gained.speed(r.speedup_lo, r.speedup_hi, of)
+  if #covered.int8 == 0 and of ~= 'packed' and covered.method ~= 'half' then
     list[#list + 1] = 'nothing runs in whole numbers'
   end
   if r.bytes.quantized.mb >= r.bytes.original.mb then

@@ -4,6 +4,8 @@
 local accuracy = require 'ridge.quant.accuracy'
 local batches = require 'ridge.quant.batches'
 local blame = require 'ridge.blame'
+local faster = require 'ridge.quant.faster'
+local gained = require 'ridge.quant.gained'
 local guard = require 'ridge.guard'
 local candidates = require 'ridge.quant.candidates'
 local chain = require 'ridge.quant.chain'
@@ -14,6 +16,7 @@ local journal_of = require 'ridge.quant.journal'
 local options = require 'ridge.options'
 local part = require 'ridge.sweep.part'
 local report = require 'ridge.quant.report'
+local rows_of = require('ridge.quant.dynamic').rows_of
 local services = require('ridge.measure.native').services
 
 local M = {}
@@ -29,6 +32,8 @@ local SPEC = {
   test = { 'table',
     doc = 'a loader of (x, labels) for what was chosen; refused where rows are of the others' },
   kinds = { 'table', doc = "what layers may be, { 'i8', 'w4', 'w3', 'w2' } when left out" },
+  rows = { 'number|boolean', default = 1,
+    doc = 'of validate, with which what was chosen is timed beside the net; false: it is not' },
   budget = { 'number|string', default = '10m', doc = "seconds, or '90s', '15m', '1h30m'" },
   folder = { 'string', doc = 'where what is known is kept: the same call goes on from there' },
 }
@@ -153,6 +158,29 @@ local function lines_of(rows, chosen, left, tried, ended)
   return list
 end
 
+-- What was chosen beside the net, timed: in the notes, and as numbers.
+local function time(net, q, chosen, opts, rows, notes)
+  local kinds = {}
+  for _, candidate in pairs(chosen) do kinds[#kinds + 1] = candidate.kind end
+  if #kinds == 0 then
+    notes[#notes + 1] = 'no layer is in fewer bits: the net is as large and as fast as it was'
+    return {}
+  end
+  if not rows then
+    notes[#notes + 1] = 'time was not looked at (rows = false); quant.compare measures it'
+    return {}
+  end
+  local x = batches.peek(opts.validate, WHAT, 'validate')
+  rows = math.min(rows, x:size(1))
+  local took = faster.asked():compare('net', net, q, x:narrow(1, 1, rows))
+  local t = { speedup = 1 / took.ratio, speedup_lo = 1 / took.hi, speedup_hi = 1 / took.lo,
+    rows = rows }
+  local said = gained.speed(t.speedup_lo, t.speedup_hi, gained.of(kinds))
+  notes[#notes + 1] = ('%.2f times as fast [%.2f, %.2f] at %d row%s%s'):format(t.speedup,
+    t.speedup_lo, t.speedup_hi, rows, rows == 1 and '' or 's', said and ': ' .. said or '')
+  return t
+end
+
 local Search = {}
 Search.__index = Search
 
@@ -187,15 +215,18 @@ end
 --- known: the same call goes on from there, whatever ended it, and takes the files away when it has
 --- come to its end. Another net, other rows, options or threads are another search.
 ---
+--- What was chosen is timed beside the net with `rows` rows of `validate`: fewer bits are fewer
+--- bytes, and small layers are slower in a few bits. The report says which it is here.
+---
 --- What was chosen on `validate` is to be reported on other rows: on `test`, which is looked at
 --- once, when all is chosen; rows of `validate` and `calibrate` are refused there, as quant.compare
 --- does it. With `calibrate`, i8 is static and weights are rounded by gptq.
 ---@param net table module in evaluation mode
 ---@param opts table {validate = loader, max_drop = 0.005, budget = '10m', calibrate = loader,
----  batches = 100, kinds = {'i8', 'w4', 'w3', 'w2'}, test = loader, folder = 'search'}
+---  batches = 100, kinds = {'i8', 'w4', 'w3', 'w2'}, rows = 1, test = loader, folder = 'search'}
 ---@return table q
----@return table search points {mb, drop, drop_lo, drop_hi, kl, changed, layers, taken, front};
----  print(), plot()
+---@return table search points {mb, drop, drop_lo, drop_hi, kl, changed, layers, taken, front},
+---  speedup, speedup_lo, speedup_hi, rows; print(), plot()
 -- >> local net = ridge.nn.Sequential(ridge.nn.Linear(32, 32), ridge.nn.Linear(32, 3)):eval()
 -- >> local data = ridge.data.Loader({ ridge.randn(64, 32), ridge.zeros(64) }, { batch = 32 })
 -- >> return ridge.quant.search(net, { validate = data, budget = 5 })
@@ -204,6 +235,7 @@ function M.search(net, opts)
   nets.need(net, WHAT)
   opts.kinds = opts.kinds or { 'i8', 'w4', 'w3', 'w2' }
   candidates.check(opts.kinds, WHAT)
+  local rows_asked = rows_of(opts.rows, WHAT)
   local seconds, now = part.seconds(opts.budget), services().now
   local ends, ended = now() + seconds * 1e9, false
   local function over()
@@ -240,6 +272,7 @@ function M.search(net, opts)
     notes[#notes + 1] = (ended == 'budget' and 'the budget ended' or 'interrupted')
       .. ': this is the best so far'
   end
+  local took = ended == 'interrupted' and {} or time(net, q, chosen, opts, rows_asked, notes)
   note_before(notes, journal)
   if opts.test then
     local a = accuracy.pair(net, q, opts.test, WHAT)
@@ -249,7 +282,8 @@ function M.search(net, opts)
   report.attach(q, 'search', lines_of(rows, chosen, left, tried, ended), notes)
   q._quant.seen, q._quant.seen_as = seen, seen_as
   if journal then journal:close(not ended) end
-  return q, setmetatable({ points = points, ended = ended and true or false }, Search)
+  return q, setmetatable({ points = points, ended = ended and true or false, rows = took.rows,
+    speedup = took.speedup, speedup_lo = took.speedup_lo, speedup_hi = took.speedup_hi }, Search)
 end
 
 guard.result(Search)

@@ -171,8 +171,12 @@ function M.weights(net, opts)
   local notes = { ('%s, %d bits in groups of %d%s: %.3g bits a weight with scales'):format(
     opts.method, opts.bits, opts.group, opts.minimum and ' with a minimum' or '',
     groups.bits_of(opts)) }
+  if not rows_asked and next(map) then
+    notes[2] = 'layers were taken whether that is faster or not (rows = false); quant.compare '
+      .. 'measures the net'
+  end
   if found and found.n < opts.batches then
-    notes[2] = ('calibrated with %d batches; %d were asked for, and the loader has no more'):format(
+    notes[#notes + 1] = ('calibrated with %d batches; %d were asked for, and the loader has no more'):format(
       found.n, opts.batches)
   end
   local q = report.attach(nets.exchange(made, map), 'weights', list, notes)

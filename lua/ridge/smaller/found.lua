@@ -4,6 +4,7 @@
 local canonical = require 'ridge.store.canonical'
 local claims = require 'ridge.smaller.claims'
 local columns = require 'ridge.show.columns'
+local gained = require 'ridge.quant.gained'
 local guard = require 'ridge.guard'
 local log = require 'ridge.sweep.log'
 local options = require 'ridge.options'
@@ -59,6 +60,33 @@ local function cells_of(found)
   return cells
 end
 
+--- What numbers of a kind are, of all that explains a time.
+---@param bits string 'f32', 'dynamic', 'w4', ...
+---@return string|nil as ridge.quant.gained takes it
+function M.made_of(bits)
+  return gained.of { (bits == 'dynamic' or bits == 'static') and 'i8' or bits }
+end
+
+local MOST = 6 -- names in a line
+
+-- Nets that gained no time, in a line for each reason.
+local function add_slow(lines, found)
+  local names, order = {}, {}
+  for i, p in ipairs(found.points) do
+    local why = i > 1 and p.mb and gained.speed(p.speedup_lo, p.speedup_hi, M.made_of(p.bits))
+    if why then
+      if not names[why] then names[why], order[#order + 1] = {}, why end
+      table.insert(names[why], p.net)
+    end
+  end
+  for _, why in ipairs(order) do
+    local list = names[why]
+    local more = #list - MOST
+    lines[#lines + 1] = ('%s%s: %s'):format(table.concat(list, '; ', 1, math.min(#list, MOST)),
+      more > 0 and (' and %d more'):format(more) or '', why)
+  end
+end
+
 local function add_test(lines, found)
   local a = found.test
   if not a then return end
@@ -87,6 +115,7 @@ function Found:__tostring()
   for _, p in ipairs(self.points) do
     if p.why then lines[#lines + 1] = ('%s infeasible: %s'):format(p.net, p.why) end
   end
+  add_slow(lines, self)
   for _, note in ipairs(self.notes) do lines[#lines + 1] = note end
   add_test(lines, self)
   local rows = claims.rows(self.points)

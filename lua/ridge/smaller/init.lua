@@ -9,6 +9,7 @@ local blame = require 'ridge.blame'
 local capture = require('ridge.capture').capture
 local copy = require 'ridge.nn.copy'
 local found_of = require 'ridge.smaller.found'
+local gained = require 'ridge.quant.gained'
 local held = require 'ridge.quant.held'
 local inference = require('ridge.tensor.mode').inference
 local is_interrupt = require('ridge.sweep.block').is_interrupt
@@ -400,7 +401,8 @@ function Search:finish()
   found:note('chosen: %s, %.2f times smaller, %.2f times as fast [%.2f, %.2f]; on validate %+.2f '
     .. '%% [%+.2f, %+.2f]', best.net, found.points[1].mb / best.mb, best.speedup, best.speedup_lo,
     best.speedup_hi, -100 * best.drop, -100 * best.drop_hi, -100 * best.drop_lo)
-  if best.speedup_hi < 1 then found:note 'it is slower than the original with this input' end
+  local slow = gained.speed(best.speedup_lo, best.speedup_hi, found_of.made_of(best.bits))
+  if slow then found:note('%s', slow) end
   if not opts.test then
     return found:note 'without test nothing is known of it on rows that it was not chosen on'
   end

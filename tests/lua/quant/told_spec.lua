@@ -8,6 +8,7 @@ local accuracy = require 'ridge.quant.accuracy'
 local batches = require 'ridge.quant.batches'
 local candidates = require 'ridge.quant.candidates'
 local compare_text = require 'ridge.quant.compare_text'
+local timing = require 'ridge.quant.faster'
 local held = require 'ridge.quant.held'
 local nets = require 'ridge.quant.nets'
 local report = require 'ridge.quant.report'
@@ -313,7 +314,50 @@ describe('a search', function()
       :format(#found.points), notes[1])
     assert.equal(('there it drops by %.2f %% [%.2f, %.2f], %d answers changed'):format(
       100 * last.drop, 100 * last.drop_lo, 100 * last.drop_hi, last.changed), notes[2])
-    assert.equal(2, #notes)
+    assert.matches('^[%d.]+ times as fast %[[%d.]+, [%d.]+%] at 1 row', notes[3])
+    assert.equal(3, #notes)
+  end)
+
+  it('says how fast what it chose is, and why it is not', function()
+    local asked, seen = timing.asked, {}
+    local function of(lo, hi, more)
+      timing.asked = function()
+        return { compare = function(_, _, before, after, input)
+          seen = { before, after, input:size() }
+          return { ratio = 2 / (lo + hi), lo = 1 / hi, hi = 1 / lo }
+        end }
+      end
+      local opts = { validate = validate, max_drop = 1, kinds = { 'w8' } }
+      for key, value in pairs(more or {}) do opts[key] = value end
+      local ok, q, found = pcall(ridge.quant.search, net, opts)
+      timing.asked = asked
+      assert.is_true(ok, tostring(q))
+      return report.report(q).notes[3], found, q
+    end
+    local line, found, q = of(1.5, 2.5)
+    assert.equal('2.00 times as fast [1.50, 2.50] at 1 row', line)
+    assert.same({ 2, 1.5, 2.5, 1 }, { found.speedup, found.speedup_lo, found.speedup_hi,
+      found.rows })
+    assert.same({ net, q, { 1, 32 } }, seen)
+    assert.equal('0.50 times as fast [0.25, 0.75] at 1 row: slower than the original with this '
+      .. 'input: opening codes takes longer than reading weights that stay in the caches; larger '
+      .. 'layers gain', (of(0.25, 0.75)))
+    assert.equal('1.00 times as fast [0.75, 1.25] at 7 rows: no difference in speed was shown',
+      (of(0.75, 1.25, { rows = 7 })))
+    of(1, 1, { rows = 1000 })
+    assert.same({ 40, 32 }, seen[3])
+    assert.matches('rounding what comes into a layer', (of(0.25, 0.75, { kinds = { 'i8' } })))
+    line, found = of(1, 1, { rows = false })
+    assert.equal('time was not looked at (rows = false); quant.compare measures it', line)
+    assert.is_nil(found.speedup)
+    assert.equal('quant.search: option rows is a whole number from 1, or false; got 0',
+      failure(ridge.quant.search, net, { validate = validate, rows = 0 }))
+    -- labels that only the net itself meets, and two bits do not
+    local hard = ridge.randn(400, 32, { generator = ridge.generator(5) })
+    local same = ridge.quant.search(net, { max_drop = 0, kinds = { 'w2' },
+      validate = ridge.data.Loader({ hard, net(hard):argmax(2) }, { batch = 400 }) })
+    assert.equal('no layer is in fewer bits: the net is as large and as fast as it was',
+      report.report(same).notes[2])
   end)
 
   it('says of what it left that it cost too much', function()

@@ -281,6 +281,23 @@ describe('quant.weights', function()
     end
   end)
 
+  it('says that speed was not looked at, and how few batches there were', function()
+    local net = nn.Sequential(nn.Linear(64, 8, { seed = 1 })):eval()
+    local function notes(more)
+      local list = ridge.quant.report(ridge.quant.weights(net, more)).notes
+      return table.concat(list, '; ', 2)
+    end
+    local unseen = 'layers were taken whether that is faster or not (rows = false); '
+      .. 'quant.compare measures the net'
+    local few = 'calibrated with 2 batches; 100 were asked for, and the loader has no more'
+    local calibrate = loader(ridge.randn(32, 64))
+    assert.equal(unseen, notes {})
+    assert.equal('', notes { rows = 1 })
+    assert.equal('', notes { skip = { '1' } })
+    assert.equal(unseen .. '; ' .. few, notes { method = 'gptq', calibrate = calibrate })
+    assert.equal(unseen, notes { method = 'gptq', calibrate = calibrate, batches = 2 })
+  end)
+
   it('pads where it is told to', function()
     local net, x = nn.Linear(70, 6, { seed = 1 }):eval(), ridge.randn(3, 70)
     assert.matches('weights_spec.lua:%d+: quant.weights: nn.Linear has 70 inputs, which do not '

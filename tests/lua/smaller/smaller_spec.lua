@@ -2,6 +2,7 @@
 -- A smaller net searched for: what is chosen and reported, what is not tried, how it ends.
 local ridge = require 'ridge'
 local accuracy = require 'ridge.quant.accuracy'
+local found_of = require 'ridge.smaller.found'
 local held = require 'ridge.quant.held'
 local versions = require 'ridge.smaller.versions'
 local nn = ridge.nn
@@ -73,6 +74,36 @@ describe('ridge.smaller', function()
     assert.matches('> +4 bits', tostring(found))
     assert.matches('On test, 100 rows: original 100.00 %%', tostring(found))
     assert.equal('pareto', found:plot().kind)
+  end)
+
+  it('says of which nets no time was gained, and why', function()
+    local found = found_of.new { max_drop = 0.1 }
+    local function add(bits, structure, lo, hi)
+      table.insert(found.points, { net = found_of.name(structure, bits), bits = bits,
+        structure = structure, drop = 0, drop_lo = 0, drop_hi = 0, changed = 0, n = 9, mb = 1,
+        stored_mb = 1, ms = 1, speedup = lo, speedup_lo = lo, speedup_hi = hi, within = 'yes' })
+    end
+    add('f32', 'dense', 1, 1)
+    add('bf16', 'dense', 0.5, 0.75)
+    add('w4', 'dense', 0.5, 0.75)
+    add('w3', 'dense', 0.5, 0.75)
+    add('w2', 'dense', 0.5, 1.25)
+    add('dynamic', 'dense', 0.5, 0.75)
+    add('static', 'dense', 1.5, 1.75)
+    for i = 1, 6 do add('w4', 'width 0.' .. i, 0.5, 0.75) end
+    add('f32', 'element 50 %', 1, 1.25)
+    table.insert(found.points, { net = 'x', bits = 'w4', structure = 'x', why = 'no' })
+    found.rows = 1
+    local slower = 'slower than the original with this input'
+    local text = tostring(found)
+    for _, line in ipairs { 'bf16: ' .. slower .. '\n', '4 bits; 3 bits; width 0.1, 4 bits; width '
+      .. '0.2, 4 bits; width 0.3, 4 bits; width 0.4, 4 bits and 2 more: ' .. slower
+      .. ': opening codes takes', '2 bits; element 50 %: no difference in speed was shown\n',
+      'i8 dynamic: ' .. slower .. ': rounding what comes in' } do
+      assert.truthy(text:find('\n' .. line, 1, true), line .. ' in ' .. text)
+    end
+    assert.is_nil(text:find('static: [sn]'))
+    assert.is_nil(text:find('original: ', 1, true))
   end)
 
   it('leaves the net as it is where nothing is allowed', function()
