@@ -176,8 +176,8 @@ function M.weights(net, opts)
       .. 'measures the net'
   end
   if found and found.n < opts.batches then
-    notes[#notes + 1] = ('calibrated with %d batches; %d were asked for, and the loader has no more'):format(
-      found.n, opts.batches)
+    notes[#notes + 1] = ('calibrated with %d batches; %d were asked for, and the loader has no '
+      .. 'more'):format(found.n, opts.batches)
   end
   local q = report.attach(nets.exchange(made, map), 'weights', list, notes)
   q._quant.seen = found and found.seen
