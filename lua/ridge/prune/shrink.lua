@@ -222,6 +222,10 @@ local function shrunk(net, inputs, opts, scores)
   end
   if #all == 0 then
     local why = left[1] and (' (%s: %s)'):format(left[1].name, left[1].why) or ''
+    if groups[1] and opts.share then
+      why = (': a share of %g of the %d units of %s is less than half of one'):format(opts.share,
+        #groups[1].units, table.concat((names_of(groups[1])), ', '))
+    end
     blame.raise(opts.share and ('%s: nothing can go%s'):format(WHAT, why)
       or ('%s: no unit is 0 as a whole%s; option share says how much is to go'):format(WHAT,
         silent[1] and ' (' .. silent[1] .. ')' or ''), 'EARG')

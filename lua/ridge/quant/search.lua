@@ -266,7 +266,7 @@ function M.search(net, opts)
     :format(chosen_on, 100 * opts.max_drop, #points) }
   if best then
     notes[2] = ('there it drops by %.2f %% [%.2f, %.2f], %d answers changed'):format(
-      100 * best.drop, 100 * best.drop_lo, 100 * best.drop_hi, best.changed)
+      100 * best.drop + 0, 100 * best.drop_lo, 100 * best.drop_hi, best.changed)
   end
   if ended then
     notes[#notes + 1] = (ended == 'budget' and 'the budget ended' or 'interrupted')

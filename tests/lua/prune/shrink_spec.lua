@@ -409,7 +409,9 @@ describe('prune.shrink', function()
     assert.truthy(failure(shrink, net, x, { share = 0.5, importance = other })
       :find('of another net', 1, true))
     assert.truthy(failure(shrink, nn.Linear(3, 2):eval(), ridge.randn(2, 3), { share = 0.5 })
-      :find('nothing can go', 1, true))
+      :find('nothing can go (', 1, true))
+    assert.truthy(failure(shrink, net, x, { share = 0.1 }):find('nothing can go: a share of 0.1 of '
+      .. 'the 4 units of 1 is less than half of one', 1, true))
   end)
 
   it('is judged beside drawn units and beside the small shape from the start', function()
