@@ -416,10 +416,18 @@ static bool is_input(const rg_graph *g, int32_t value, int32_t n)
 
 rg_status rg_record_input(const rg_tensor *x, const char *name)
 {
+  rg_storage *storage;
+  stored *s;
   rg_ir_text text;
   int32_t value;
 
   RG_TRY(rg_recording_check(x));
+  storage = rg_storage_root(x->_storage);
+  s = find(now, storage);
+  if (s == NULL) {
+    RG_TRY(add_storage(now, storage, &s));
+    s->outside = true; /* without bytes, too, whose storage is of no arena */
+  }
   RG_TRY(rg_recording_value(now, x, &value));
   if (is_input(now->g, value, rg_ir_n_inputs(now->g))) {
     return RG_OK; /* it was given before, and has its first name */

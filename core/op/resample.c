@@ -42,7 +42,7 @@ static double place_of(const rg_resample_args *args, double from, double to, dou
 
   switch (args->coordinates) {
   case RG_COORDINATES_PYTORCH_HALF_PIXEL:
-    return to == 1 ? -0.5 : (at + 0.5) / scale - 0.5;
+    return to == 1 ? 0 : (at + 0.5) / scale - 0.5;
   case RG_COORDINATES_ALIGN_CORNERS:
     return wide == 1 ? 0 : at * (from - 1) / (wide - 1);
   case RG_COORDINATES_ASYMMETRIC:

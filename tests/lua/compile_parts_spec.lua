@@ -347,6 +347,25 @@ describe("a pass's worth", function()
     end
   end)
 
+  it('counts the bytes of both plans when they have run', function()
+    local function taken(graph)
+      local plan = graph:plan()
+      plan:run()
+      return plan:facts().buffer_bytes
+    end
+    local x = ridge.ones(2, 3, 16, 16)
+    local g = ridge.graph(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm(8)):eval(), x)
+    local h = g:optimize { 'dead_code_elimination', 'batch_norm_folding' }
+    local before = ab.ab
+    ab.ab = function() return { ratio = 1, ci_lo = 1, ci_hi = 1, verdict = 'equal' } end
+    local ok, rows = pcall(h.ablate, h, x)
+    ab.ab = before
+    assert.is_true(ok, tostring(rows))
+    assert.same({ true, 0 }, { rows[1].idle, rows[1].bytes })
+    assert.equal(taken(g:optimize { 'dead_code_elimination' }) - taken(h), rows[2].bytes)
+    assert.is_true(taken(h) > h:plan():facts().buffer_bytes) -- scratch, which the first run takes
+  end)
+
   it('is refused of a graph as it was recorded', function()
     local g = ridge.graph(double, ridge.ones(2))
     local ok, err = pcall(g.ablate, g)

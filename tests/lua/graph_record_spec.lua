@@ -162,6 +162,22 @@ describe('ridge.graph', function()
     end
   end)
 
+  it('has arguments without elements as inputs', function()
+    local net = nn.Sequential(nn.Linear(3, 4), nn.ReLU()):eval()
+    local x, y = ridge.zeros(0, 3), ridge.zeros(1, 0)
+    local g = ridge.graph(net, x)
+    assert.equal('linear relu', ops(g))
+    assert.same({ 0, 4 }, g:plan():run({ x }).shape)
+    assert.same({ 0, 4 }, g:optimize 'aggressive':plan():run({ x }).shape)
+    g = ridge.graph(function(a, b) return a + b end, y, ridge.zeros(0))
+    assert.equal('add', ops(g))
+    assert.equal(2, #g:inputs())
+    g = ridge.graph(function(a) return a:mul_(2) end, y)
+    assert.equal('mul', ops(g))
+    assert.equal(1, #g:states())
+    assert.same({ 1, 0 }, g:plan():run().shape)
+  end)
+
   it('is written, read and edited like one from a file', function()
     local blocks = nn.Sequential()
     for i = 1, 3 do blocks:add(nn.Linear(4, 4, { seed = i })):add(nn.GELU()) end

@@ -37,21 +37,26 @@ end
 local VERDICTS = { slower = 'the pass is faster', faster = 'the pass is slower',
   equal = 'no difference', open = 'open' }
 
+-- What a plan takes once it has run: kernels ask for their scratch in the first run.
+local function bytes_of(plan)
+  plan:run()
+  return plan:facts().buffer_bytes
+end
+
 local function row_of(made, i, whole, opts)
   local less = made.from:optimize(without(made.names, i))
-  local row = { pass = made.names[i] }
-  local plan = less:plan()
-  row.bytes = plan:facts().buffer_bytes - whole.plan:facts().buffer_bytes
-  row.idle = less:same(whole.graph)
+  local row = { pass = made.names[i], idle = less:same(whole.graph) }
   if row.idle then
-    row.verdict = 'no difference'
-  else
-    local given = { a = whole.plan, b = plan }
-    for key, value in pairs(opts) do given[key] = value end
-    row.result = ab.ab(given)
-    row.ratio, row.ci_lo, row.ci_hi = row.result.ratio, row.result.ci_lo, row.result.ci_hi
-    row.verdict = VERDICTS[row.result.verdict]
+    row.verdict, row.bytes = 'no difference', 0
+    return row
   end
+  local plan = less:plan()
+  row.bytes = bytes_of(plan) - bytes_of(whole.plan)
+  local given = { a = whole.plan, b = plan }
+  for key, value in pairs(opts) do given[key] = value end
+  row.result = ab.ab(given)
+  row.ratio, row.ci_lo, row.ci_hi = row.result.ratio, row.result.ci_lo, row.result.ci_hi
+  row.verdict = VERDICTS[row.result.verdict]
   plan:release()
   return row
 end

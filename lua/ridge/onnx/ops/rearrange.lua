@@ -46,15 +46,15 @@ end }
 
 -- -- Slices -------------------------------------------------------------------------------------
 
--- Where a slice of an axis begins, and how many elements it has.
+-- Where a slice of an axis begins, and how many elements it has. One that goes backwards begins
+-- at the first element where it would begin before it (NumPy's is empty), and ends behind it.
 local function window(first, last, step, size)
-  local low, high = 0, size
-  if step < 0 then low, high = -1, size - 1 end
-  local function place(at)
+  local high = step < 0 and size - 1 or size
+  local function place(at, low)
     if at < 0 then at = at + size end
     return math.min(math.max(at, low), high)
   end
-  first, last = place(first), place(last)
+  first, last = place(first, 0), place(last, step < 0 and -1 or 0)
   return first, math.max(0, math.ceil((last - first) / step))
 end
 
