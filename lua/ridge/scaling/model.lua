@@ -2,8 +2,10 @@
 --- What a training step would take on n ranks: simulated, bucket by bucket.
 --
 -- Every rank has the same batch, so an ideal step takes what it takes on one. A bucket of gradients
--- is sent when it is complete and the one before it is there; the step ends when its computing
--- has ended and its last bucket is there. What comes out is no measurement.
+-- is sent when it is complete and the one before it is there, and what is done with it then is the
+-- end of the step's computing; the step ends when that has ended and its last bucket is there. A
+-- transfer is slower beside computing on all processors than where ranks wait for it, and takes
+-- from computing only while there is some. What comes out is no measurement.
 
 local blame = require 'ridge.blame'
 local interval = require 'ridge.measure.interval'
@@ -21,11 +23,14 @@ local NETWORK = {
   local_beta = { 'number', default = 0, min = 0 },
   waits = { 'number', default = 0, min = 0, max = 1,
     doc = 'share of a transfer that takes no processor: all where a card does it' },
+  beside = { 'number', default = 1, min = 1e-3,
+    doc = 'times as long a transfer takes where ranks compute on all processors meanwhile' },
 }
 
 local INPUT = {
   compute = { 'number', required = true, min = 1e-9, doc = 'ns of a step of one rank' },
-  buckets = { 'list', required = true, doc = '{ready = ns since the step began, bytes =}' },
+  buckets = { 'list', required = true, doc = '{ready = ns since the step began, bytes =, take = ns '
+    .. 'of the computing that is done when it is there (0)}' },
   network = { 'table', required = true },
   spread = { 'number', default = 0, min = 0, doc = 'standard deviation of log step time' },
   overlap = { 'boolean', default = true },
@@ -75,6 +80,33 @@ local function stretch(input, n, without)
     math.max(1, ranks / input.processors), busy >= 1
 end
 
+-- When a step has ended: computing and one transfer at a time, side by side.
+-- ends, back: ns of computing in all, and of those in front of what is done with buckets; beside:
+-- where ranks compute on all processors, how many times as long a transfer takes meanwhile
+local function course(transfers, ends, back, overlap, beside)
+  local t, done, i = 0, 0, 1
+  local left = transfers[1] and 1 or 0 -- share of the transfer that comes next
+  local may = back -- as far as computing goes without further buckets
+  while true do
+    local own = transfers[i]
+    if not own then return t + ends - done end
+    local from = overlap and math.min(own.ready, back) or back
+    if done < from then -- nothing is on its way
+      t, done = t + from - done, from
+    elseif own.ns <= 0 or left <= 0 then
+      may, i, left = may + own.take, i + 1, 1
+    elseif done >= may then -- nothing to compute
+      t, left = t + left * own.ns, 0
+    else
+      local ns = own.ns * (beside or 1)
+      local rate = beside and own.waits / own.ns or 1 -- of computing meanwhile
+      local span = math.min(left * ns, rate > 0 and (may - done) / rate or math.huge)
+      t, left = t + span, span == left * ns and 0 or left - span / ns
+      done = span * rate >= may - done and may or done + span * rate
+    end
+  end
+end
+
 -- The step: without makes some of it free.
 local function simulate(input, n, without)
   local net = input.network
@@ -86,16 +118,15 @@ local function simulate(input, n, without)
     beta = without.bandwidth and 0 or net.beta,
     local_alpha = without.latency and 0 or net.local_alpha,
     local_beta = without.bandwidth and 0 or net.local_beta }
-  -- where ranks compute on all processors, what a transfer takes of one is taken from computing
-  local t, taken = 0, 0
-  for _, bucket in ipairs(input.buckets) do
+  local takes, transfers = 0, {}
+  for i, bucket in ipairs(input.buckets) do
     local whole = M.all_reduce(free, n, bucket.bytes, input.machine)
     local busy = whole * (1 - net.waits) * among
-    local ready = input.overlap and bucket.ready * factor + taken or ends
-    t = math.max(t, ready) + busy + whole * net.waits
-    if input.overlap and full then taken = taken + busy end
+    transfers[i] = { ready = bucket.ready * factor, take = (bucket.take or 0) * factor,
+      ns = busy + whole * net.waits, waits = whole * net.waits }
+    takes = takes + transfers[i].take
   end
-  return math.max(ends + taken, t)
+  return course(transfers, ends, ends - takes, input.overlap, full and net.beside)
 end
 
 -- -- A step ---------------------------------------------------------------------------------------
@@ -109,7 +140,8 @@ local function checked(input)
   local before = 0
   for i, bucket in ipairs(all.buckets) do
     if type(bucket) ~= 'table' or type(bucket.ready) ~= 'number' or type(bucket.bytes) ~= 'number'
-        or bucket.ready < before or bucket.ready > all.compute * (1 + 1e-9) or bucket.bytes < 0 then
+        or bucket.ready < before or bucket.ready > all.compute * (1 + 1e-9) or bucket.bytes < 0
+        or (bucket.take or 0) < 0 then
       blame.raise(('scaling.model: bucket %d has no time between that of the one before it and the '
         .. 'end of the step, or no bytes'):format(i), 'EARG', 'scaling.model')
     end
@@ -167,13 +199,14 @@ function M.band(input, n, given)
     local alpha, beta = math.exp(sd.alpha * draw:normal()), math.exp(sd.beta * draw:normal())
     local buckets = {}
     for k, b in ipairs(own.buckets) do
-      buckets[k] = { ready = b.ready * factor, bytes = b.bytes }
+      buckets[k] = { ready = b.ready * factor, bytes = b.bytes, take = (b.take or 0) * factor }
     end
     local drawn = { compute = own.compute * factor, buckets = buckets, spread = own.spread,
       overlap = own.overlap, processors = own.processors, threads = own.threads,
       machine = own.machine, crowding = own.crowding, network = {
         algorithm = net.algorithm, alpha = net.alpha * alpha, beta = net.beta * beta,
-        local_alpha = net.local_alpha, local_beta = net.local_beta, waits = net.waits } }
+        local_alpha = net.local_alpha, local_beta = net.local_beta, waits = net.waits,
+        beside = net.beside } }
     times[i] = simulate(drawn, n, {}) * math.exp((given.misfit or 0) * draw:normal())
     shares[i] = drawn.compute / times[i]
   end

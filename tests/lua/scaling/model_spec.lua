@@ -81,6 +81,39 @@ describe('a step on many ranks', function()
     assert.equal(2160 + 990, model.step(of(0.5, { processors = 2 }), 4).ns)
   end)
 
+  it('sends slower beside computing than where ranks wait, and takes from it only what there is',
+    function()
+      local function of(over)
+        local given = input { processors = 2, buckets = { { ready = 400, bytes = 500 },
+          { ready = 900, bytes = 200 } } }
+        given.network = { alpha = 10, beta = 2, waits = 0.5, beside = 2 }
+        for name, value in pairs(over or {}) do given[name] = value end
+        return given
+      end
+      -- 1020 beside computing would be 2040; 600 of computing last 1200 of them at half the rate,
+      -- by when 1200 / 2040 have come: the rest and the second one go as where ranks wait
+      assert.near(400 + 1200 + (1 - 1200 / 2040) * 1020 + 420, model.step(of(), 2).ns, 1e-6)
+      assert.equal(1000 + 1020 + 420, model.step(of { overlap = false }, 2).ns)
+      -- with processors to spare nothing is slower
+      assert.equal(400 + 1020 + 420, model.step(of { processors = 3 }, 2).ns)
+    end)
+
+  it('does behind each bucket what is left to do with it', function()
+    local function of(over)
+      local given = input { buckets = { { ready = 400, bytes = 100, take = 50 },
+        { ready = 850, bytes = 200, take = 60 } } }
+      for name, value in pairs(over or {}) do given[name] = value end
+      return given
+    end
+    -- the first one's lies beside the second transfer, the second one's behind it
+    assert.equal(850 + 420 + 60, model.step(of(), 2).ns)
+    assert.equal(890 + 220 + 420 + 60, model.step(of { overlap = false }, 2).ns)
+    assert.equal(1000, model.step(of(), 1).ns)
+    assert.has_error(function()
+      model.step(of { buckets = { { ready = 1, bytes = 1, take = -1 } } }, 2)
+    end)
+  end)
+
   it('is crowded by further ranks on a machine, as was found of some', function()
     local crowded = input { processors = 2, crowding = 0.1 }
     -- 4 x 1.7 of a step, and 8 ranks' 14 x (20 + 2 x 300 / 8), four ranks a processor
