@@ -409,12 +409,18 @@ static void arena_end(rg_arena *arena)
 }
 
 /* What is freed by others than the collector leaves it nothing to find: gradients, and tensors that
-** were saved for a backward pass, are most of what a training step asks for. */
+** were saved for a backward pass, are most of what a training step asks for.  Who watches memory looks where
+** debt is paid: what is cached, and what other programs take, grows while all is freed at once. */
 static void pay_debt(int64_t bytes)
 {
   rg_memory *cpu = &memories[RG_CPU_DEVICE];
 
-  if (!rg_memory_collects) {
+  if (rg_memory_collects) {
+    return;
+  }
+  if (cpu->is_watched != 0) {
+    cpu->freed_bytes += bytes;
+  } else {
     cpu->debt_bytes = rg_max_i64(cpu->debt_bytes - bytes, 0);
   }
 }

@@ -135,6 +135,15 @@ static void test_debt(void)
   rg_block_free(&c);
   rg_memory_collects = false;
   is_int(m->debt_bytes, 500, "what a collector frees pays nothing");
+  b = take(1000);
+  m->debt_bytes = 1500;
+  m->freed_bytes = 0;
+  m->is_watched = 1;
+  rg_block_free(&b);
+  is_int(m->debt_bytes, 1500, "debt of who watches grows whatever is freed");
+  is_int(m->freed_bytes, 1000, "which is counted");
+  m->is_watched = 0;
+  m->freed_bytes = 0;
   rg_memory_trim(RG_CPU);
   m->debt_bytes = before;
 }

@@ -42,13 +42,44 @@ describe('an alarm of memory', function()
   end)
 
   it('collects what is dead in Lua', function()
+    local before = live_mb()
     collectgarbage()
-    collectgarbage 'stop'
-    local alarm = set(live_mb() + 30)
-    for _ = 1, 20 do local _ = ridge.empty(MB) end
+    do
+      local held = {}
+      for i = 1, 10 do held[i] = ridge.empty(MB) end
+      assert.equal(10, #held)
+    end
+    collectgarbage 'stop' -- what is dead is dead until it rings
+    local alarm = set(live_mb() - 20)
+    local freed = alarm:check()
     collectgarbage 'restart'
-    assert.is_true(alarm.rang >= 1)
-    assert.is_true(live_mb() < 80)
+    assert.is_true(freed >= 40 * MB, freed)
+    assert.is_true(live_mb() < before + 4)
+  end)
+
+  it('looks on where all is freed at once, and the cache grows by new sizes', function()
+    local alarm = set(live_mb() + 20)
+    local most = 0
+    for i = 1, 60 do -- each below the debt at which a call pays
+      ridge.empty(2 ^ 14 * i):release()
+      most = math.max(most, memory.stats().reserved / MB)
+    end
+    assert.is_true(alarm.rang >= 2, alarm.rang)
+    assert.is_true(most < live_mb() + 32, most)
+  end)
+
+  it('pays no debt with what others freed while it looks on', function()
+    local C = require 'ridge.ffi.lib'
+    local m = C.rg_memory_of(0)
+    local alarm = set(live_mb() + 1000)
+    ridge.empty(2 ^ 17):release()
+    assert.is_true(m.freed_bytes >= 2 ^ 19)
+    alarm:remove()
+    assert.equal(0, tonumber(m.freed_bytes))
+    m.debt_bytes = 2 ^ 20
+    ridge.empty(2 ^ 17):release() -- what it adds and what that frees are the same
+    assert.equal(2 ^ 20, tonumber(m.debt_bytes))
+    m.debt_bytes = 0
   end)
 
   it('says once that what is live is above it, and acts again only when that grows', function()

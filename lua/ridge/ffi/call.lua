@@ -49,10 +49,12 @@ local function settle_quantum()
   quantum = (watcher and MIN_BUDGET or budget) / 16
 end
 
---- Have a function called each time debt is paid, after at most 4 MB were allocated.
+--- Have a function called each time debt is paid, after at most 4 MB were allocated, however much
+--- of them was freed.
 ---@param f function|nil nil: nobody watches any more
 function M.watch(f)
   watcher = f
+  mem.is_watched, mem.freed_bytes = f and 1 or 0, 0
   settle_quantum()
 end
 
@@ -119,8 +121,8 @@ end
 --- Let the collector work off the bytes allocated in C since it last did: one cycle for each
 --- `budget` dead bytes.
 local function pay()
-  local owed = tonumber(mem.debt_bytes)
-  mem.debt_bytes = 0
+  local owed = math.max(0, tonumber(mem.debt_bytes - mem.freed_bytes))
+  mem.debt_bytes, mem.freed_bytes = 0, 0
   local before = tonumber(C.rg_clock_thread_ns())
   local heap_kb = collectgarbage('count')
   pace(heap_kb)
