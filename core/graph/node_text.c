@@ -445,8 +445,7 @@ bool rg_text_end_body(rg_text *r)
   rg_ir_end(r->g);
   for (int32_t i = 0; i < b.n_out; i++) {
     const int32_t id = RG_IR_AT(r->result, rg_text_result, b.out + i)->id;
-    const int32_t value =
-        id >= 0 && id < r->value.n ? *RG_IR_AT(r->value, int32_t, id) - 1 : RG_IR_NONE;
+    const int32_t value = rg_text_known(r, id);
 
     if (id == RG_IR_NONE) {
       if (!rg_text_passed(r, rg_ir_output_skip(r->g, b.node))) {

@@ -65,6 +65,9 @@ bool rg_text_take_word(rg_text *r, const char *word);
 bool rg_text_id(rg_text *r, int32_t *id);
 bool rg_text_value(rg_text *r, int32_t *out);
 
+/* The value that is known by this number, or RG_IR_NONE. */
+int32_t rg_text_known(const rg_text *r, int32_t id);
+
 /* A value of the text is this one of the graph. */
 bool rg_text_define(rg_text *r, int32_t id, int32_t value);
 

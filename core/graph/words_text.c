@@ -130,6 +130,11 @@ bool rg_text_id(rg_text *r, int32_t *id)
   return true;
 }
 
+int32_t rg_text_known(const rg_text *r, int32_t id)
+{
+  return id >= 0 && id < r->value.n ? *RG_IR_AT(r->value, int32_t, id) - 1 : RG_IR_NONE;
+}
+
 /* A value that is there, as the graph has it. */
 bool rg_text_value(rg_text *r, int32_t *out)
 {
@@ -138,7 +143,7 @@ bool rg_text_value(rg_text *r, int32_t *out)
   if (!rg_text_id(r, &id)) {
     return false;
   }
-  *out = id < r->value.n ? *RG_IR_AT(r->value, int32_t, id) - 1 : RG_IR_NONE;
+  *out = rg_text_known(r, id);
   return *out != RG_IR_NONE || rg_json_wrong(&r->j, "%%%d is read before a node makes it", id);
 }
 

@@ -410,8 +410,21 @@ static void test_lost(void)
   is_lost = false;
 }
 
+/* Devices are counted from 0, the CPU is none of them. */
+static void test_names(void)
+{
+  ok(strcmp(rg_device_name(RG_CPU_DEVICE), "cpu") == 0, "the CPU");
+  for (int32_t i = RG_CPU_DEVICE + 1; i < RG_DEVICES; i++) {
+    char want[32];
+
+    snprintf(want, sizeof(want), "%s:%d", rg_device_prefix(), (int)(i - RG_CPU_DEVICE - 1));
+    ok(strcmp(rg_device_name(i), want) == 0, want);
+  }
+}
+
 int main(void)
 {
+  test_names();
   test_cpu();
   rg_driver_register(DEVICE, &driver);
   rg_driver_register(ANOTHER, &driver);

@@ -416,11 +416,48 @@ static void test_kept(void)
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");
 }
 
+/* Two weights in one storage that differ in one distance or size alone are two: each is packed as
+** it lies. */
+static void test_two_kept(void)
+{
+  static const rg_i8_weight ways[] = {
+    { .n = 2, .n_step = 8, .size = { 1, 2, 4 }, .step = { 8, 4, 1 } },
+    { .n = 2, .n_step = 8, .size = { 1, 2, 4 }, .step = { 8, 1, 2 } },
+    { .n = 2, .n_step = 8, .size = { 2, 2, 2 }, .step = { 4, 2, 1 } },
+    { .n = 2, .n_step = 8, .size = { 2, 2, 2 }, .step = { 1, 4, 2 } },
+    { .n = 2, .n_step = 8, .size = { 2, 2, 2 }, .step = { 1, 2, 4 } },
+    { .n = 2, .n_step = 4, .size = { 2, 2, 2 }, .step = { 1, 2, 4 } },
+  };
+  int8_t bytes[16];
+  rg_tensor *w;
+
+  for (int i = 0; i < 16; i++) {
+    bytes[i] = (int8_t)(7 * i - 50);
+  }
+  w = bytes_of(bytes, 2, 8);
+  for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+    rg_i8_weight one = ways[i];
+    rg_i8_packed kept;
+    rg_i8_packed aside;
+
+    one.data = w->_data;
+    one.storage = w->_storage;
+    is_status(rg_i8_pack(&one, 1, &aside), RG_OK, "packed by itself");
+    one.keeps = true;
+    is_status(rg_i8_pack(&one, 1, &kept), RG_OK, "packed to be kept");
+    ok(memcmp(kept.data, aside.data, (size_t)rg_i8_panel_bytes(8)) == 0, "the same");
+    rg_i8_unpack(&aside);
+    rg_i8_unpack(&kept);
+  }
+  rg_tensor_drop(w);
+}
+
 int main(void)
 {
   test_tiles();
   test_products();
   test_gathered();
   test_kept();
+  test_two_kept();
   return done();
 }

@@ -427,6 +427,8 @@ static void test_bound(void)
   must(rg_empty(RG_F64, RG_CPU, (const int64_t[]){ 2, 3 }, 2, &y));
   is_status(rg_ir_bind(g, value, y), RG_EDTYPE, "another type");
   rg_tensor_release(y);
+  is_status(rg_ir_bind(g, value, NULL), RG_EARG, "none");
+  ok(rg_ir_bound(g, value) == x, "the first stays after these, too");
   rg_tensor_release(x);
   is_int(rg_live_tensors(), before + 1, "it is held");
   rg_graph_release(g);

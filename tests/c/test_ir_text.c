@@ -3,6 +3,9 @@
 ** What a graph says of itself: arguments of every type and kind, as in a file and as typed in Lua,
 ** which of them are left out, and every part of a printed node.
 */
+#include <malloc.h>
+#include <string.h>
+
 #include "graph/text.h"
 #include "ir.h"
 #include "op/binary.h"
@@ -355,6 +358,48 @@ static void test_modes(void)
   }
 }
 
+/* What comes in and what is written, where the order is not that of the values. */
+static void test_orders(void)
+{
+  const char *want = "graph of 2 nodes, 0 outputs\n"
+                     "  %0: f32[2,3]                                      input\n"
+                     "  %1: f32[2,3]                                      input\n"
+                     "  %2: f32[2,3] = relu(%0)                           ; writes %0\n"
+                     "  %3: f32[2,3] = relu(%1)                           ; writes %1\n"
+                     "  inputs %1 %0\n"
+                     "  states %1 %0\n";
+  rg_graph *back;
+
+  must(rg_graph_parse(want, (int64_t)strlen(want), &back));
+  is_int(rg_ir_input_at(back, 0), 1, "the first input");
+  is_int(rg_ir_state_at(back, 1), 0, "the last state");
+  is_text(back, want, "and the text again");
+  rg_graph_release(back);
+}
+
+/* A number that no value has yet is none, the very next one, too: what lies behind the list of values
+** is not read.  Memory that is new is full of a pattern, whatever was there before. */
+static void test_next_number(void)
+{
+  rg_graph *g = NULL;
+
+  (void)mallopt(M_PERTURB, 0x5a);
+  for (int n = 1; n <= 40; n++) {
+    char text[64 * 48];
+    size_t at = (size_t)snprintf(text, sizeof(text),
+                                 "graph of %d node%s, 0 outputs\n  %%0: f32[2,3]  input\n", n,
+                                 n == 1 ? "" : "s");
+
+    for (int i = 1; i <= n; i++) {
+      at += (size_t)snprintf(text + at, sizeof(text) - at, "  %%%d: f32[2,3] = relu(%%%d)\n", i,
+                             i < n ? i - 1 : i);
+    }
+    is_status(rg_graph_parse(text, (int64_t)at, &g), RG_EFORMAT, "a value of its own");
+    ok(SAYS("is read before a node makes it"), "which says so");
+  }
+  (void)mallopt(M_PERTURB, 0);
+}
+
 /* Costs stand in a file where one of them is there. */
 static void test_costs(void)
 {
@@ -379,6 +424,8 @@ int main(void)
 {
   test_modes();
   test_costs();
+  test_orders();
+  test_next_number();
   test_whole();
   test_lists();
   test_doubles();

@@ -294,6 +294,39 @@ static void test_transform(void)
   }
 }
 
+/* How many allocations an order makes, by refusing one after the other. */
+static int allocations(rg_loader *loader)
+{
+  rg_status status;
+  int n = 0;
+
+  do {
+    rg_alloc_fail_at(++n);
+    status = order(loader, 0, BATCH);
+    rg_alloc_fail_at(0);
+  } while (status == RG_ENOMEM && n < 100);
+  is_status(status, RG_OK, "an order, once nothing is refused");
+  return n - 1;
+}
+
+/* The list of a batch's rows stays for those of its size that come after it. */
+static void test_room(void)
+{
+  rg_loader *loader = loader_of(0, NULL);
+  rg_tensor *out[8] = { NULL };
+  int n[6];
+
+  for (int i = 0; i < 6; i++) {
+    n[i] = allocations(loader);
+    is_status(rg_loader_next(loader, out), RG_OK, "the batch");
+    ok(is_batch(out, 0, BATCH, 1), "as it was ordered");
+    rg_tensor_release(out[0]);
+    rg_tensor_release(out[1]);
+  }
+  is_int(n[5], n[0] - 1, "one allocation fewer than the first time");
+  rg_loader_release(loader);
+}
+
 static void test_refusals(void)
 {
   rg_field f;
@@ -498,6 +531,7 @@ int main(void)
   test_told();
   if (!tap_refusing()) {
     test_refusals();
+    test_room();
   }
   is_int(rg_live_tensors(), 0, "nothing is left");
   return done();

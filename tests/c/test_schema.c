@@ -7,6 +7,7 @@
 #include "op/list.h"
 #include "op/op.h"
 #include "op/step.h"
+#include "op/view.h"
 #include "tap.h"
 
 extern const rg_op rg_op_relu, rg_op_add, rg_op_linear, rg_op_concat, rg_op_softmax, rg_op_take,
@@ -231,9 +232,29 @@ static void test_numbers(void)
   rg_tensor_release(x);
 }
 
+/* A view is of the only tensor there is: what lies behind it in the list is not looked at. */
+static void test_view(void)
+{
+  const rg_transpose_args args = { .a = 0, .b = 1 };
+  rg_tensor *x = filled(RG_F32, 2, 3, 1);
+  rg_tensor *other = filled(RG_F32, 4, 5, 1);
+  rg_tensor *out[RG_MAX_OUT] = { NULL };
+
+  is_status(rg_op_call(RG_OP_TRANSPOSE, IN(x, other), 1, &args, NULL, out), RG_OK, "a view");
+  ok(out[0]->_storage == x->_storage, "of the first tensor");
+  is_int(out[0]->_shape[0], 3, "turned around");
+  is_int(out[0]->_shape[1], 2, "in both axes");
+  rg_tensor_release(out[0]);
+  is_status(rg_op_call(RG_OP_TRANSPOSE, IN(x, other), 2, &args, NULL, out), RG_EARG,
+            "not of two tensors");
+  rg_tensor_release(other);
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
   test_numbers();
+  test_view();
   test_lists();
   test_refused();
   test_roles();

@@ -78,6 +78,27 @@ describe('dropout behind a product', function()
     end, x)))
   end)
 
+  it('is where the product was, and costs what it did', function()
+    local net = nn.Sequential(nn.Linear(16, 24, { seed = 3 }), nn.Dropout(0.5)):train()
+    local w = ridge.randn(16, 24)
+    for _, f in ipairs { function(a)
+      local y = a:matmul(w)
+      return (y:dropout(0.3))
+    end, function(a) return ridge.no_grad(net, a) end } do
+      local _, _, h = behind(f, ridge.randn(40, 16))
+      local product
+      for _, node in ipairs(ridge.graph(f, ridge.randn(40, 16)):nodes()) do
+        if node.op == 'matmul' or node.op == 'linear' then product = node end
+      end
+      for _, node in ipairs(h:nodes()) do
+        if node.op == 'linear_dropout' then
+          assert.same({ product.line, product.module or 'none', 2 * 40 * 16 * 24, product.bytes },
+            { node.line, node.module or 'none', node.flops, node.bytes })
+        end
+      end
+    end
+  end)
+
   it('leaves a training step the bits of eager ones', function()
     local function make()
       local net = nn.Sequential(nn.Linear(16, 32, { seed = 1 }), nn.Dropout(0.25), nn.GELU(),

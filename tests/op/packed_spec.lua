@@ -76,6 +76,16 @@ if tensors.DEVICE == 0 then describe('a product with weights of a few bits', fun
     end)
   end
 
+  it('takes a vector for one row, and no number', function()
+    local list = { drawn({ 64 }, 'f32'), drawn({ 5, 32 }, 'u8'), drawn({ 5, 2 }, 'f16') }
+    local row = { reference.new({ 1, 64 }, 'f32'), list[2], list[3] }
+    for i = 1, 64 do row[1][i] = list[1][i] end
+    local got = run(list, { bits = 4 })
+    assert.are.same({ 5 }, got.shape)
+    compare(case.reference(row, { bits = 4 })[1], got, 'a vector')
+    assert.is_false((pcall(run, { drawn({}, 'f32'), list[2], list[3] }, { bits = 4 })))
+  end)
+
   -- Scales are brought to f32 for some rows of w at a time: 1024 of them, 4 rows at least.
   it('has all scales of long rows', function()
     for _, k in ipairs { 1088, 2048, 9216 } do

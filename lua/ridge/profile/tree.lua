@@ -107,8 +107,7 @@ local function parents(copy, windows, t)
   local containers, open, depth = {}, {}, 0 -- index by serial; calls under way, their ends
   for event, i in copy:each() do
     local at = not MOMENTS[event.kind] and M.window_of(windows, event.serial)
-    t.parent[i], t.ns[i] = -1, at and 0 or -1
-    if at then
+    if at then -- what lies in no window has no node
       local parent = containers[event.parent]
       while depth > 0 and event.begin_ns >= open[depth].to do depth = depth - 1 end
       if depth > 0 then parent = open[depth].i end

@@ -313,6 +313,24 @@ describe('a line', function()
     assert.equal('applies', require('ridge.advise.speed').batch_size(r).state)
   end)
 
+  it('of larger batches are of those that could be timed, with the reason where none could',
+    function()
+      local function tried(without)
+        local r = run_of.new({ rows = 8, device = 'cpu' }, { peak = function() return 1000 end,
+          pair_passes = function(_, _, how)
+            if how.rows == without then return nil, ('no time of %d rows'):format(without) end
+            return { ratio = 1.5, lo = 1.5, hi = 1.5, a_ns = 1, b_ns = 1 }
+          end }, {})
+        local list, why = r:batches()
+        local rows = list and {}
+        for i, each in ipairs(list or {}) do rows[i] = each.rows end
+        return { rows or 'none', why }
+      end
+      assert.same({ 'none', 'no time of 16 rows' }, tried(16))
+      assert.same({ { 16 } }, tried(32))
+      assert.same({ { 16, 32 } }, tried(64))
+    end)
+
   it('of larger batches knows that twice none is none', function()
     local r = run_of.new({ rows = 0, device = 'cpu' }, { peak = function() return 1000 end,
       pair_passes = function() return { ratio = 0.8, lo = 0.8, hi = 0.8, a_ns = 1, b_ns = 1 } end },

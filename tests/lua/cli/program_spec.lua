@@ -217,6 +217,21 @@ describe('ridge file', function()
     file('more/second_recipe.lua', '--- Another.')
     _, out = run({ 'list' }, { env = env .. ':' .. folder .. '/more' })
     assert.truthy(out:find 'lonely_recipe +What' and out:find 'second_recipe +Another')
+    -- in the order of their names, whatever order a folder has them in
+    assert.equal(0, os.execute('mkdir ' .. folder .. '/many'))
+    local wanted = {}
+    for i = 1, 40 do
+      file(('many/many_%02d.lua'):format(i * 7 % 41), '--- One of many.')
+      wanted[i] = ('many_%02d'):format(i)
+    end
+    _, out = run({ 'list' }, { env = 'RIDGE_PATH=' .. folder .. '/many' })
+    local got, before = {}, ''
+    for name in out:gmatch '([^\n ]+)[^\n]*\n' do
+      assert.is_true(before < name, name)
+      before = name
+      if name:find '^many_' then got[#got + 1] = name end
+    end
+    assert.same(wanted, got)
     local status, _, err = run({ 'run', 'lonely_recip' }, { env = env })
     assert.equal(1, status)
     assert.truthy(err:find("did you mean 'lonely_recipe'?", 1, true))

@@ -44,6 +44,18 @@ end
 
 teardown(function() os.execute('rm -rf ' .. FOLDER) end)
 
+describe('what may run anywhere', function()
+  it('is simulated where a network is that is in use, or a device that has had memory', function()
+    local device, world = require 'ridge.measure.device', require 'ridge.world'
+    local simulated = world.simulated
+    finally(function() world.simulated = simulated end)
+    world.simulated = function() return true end
+    assert.is_true(device.any_simulated())
+    world.simulated = function() return false end
+    if not os.getenv 'RIDGE_TEST_DEVICE' then assert.is_false(device.any_simulated()) end
+  end)
+end)
+
 describe('a window on a device', function()
   for _, each in ipairs {
     { 'waits, whatever is timed and on whichever stream', 'waiting' },

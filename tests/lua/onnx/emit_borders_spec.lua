@@ -139,6 +139,35 @@ local CASES = {
   { 'comparisons', function(x) return x:eq(1), x:ne(1), x:lt(1), x:le(1), x:ge(1) end, row },
   { 'isfinite', of('isfinite'), row }, { 'to i32', of('to', 'i32'), row },
   { 'remainder', of('remainder', 2), row }, { 'fmod', of('fmod', 2), row },
+  { 'remainder of whole numbers', of('remainder', 2), places },
+  { 'floor of a quotient', of('floor_divide', 2), row },
+  { 'floor of a quotient of whole numbers', of('floor_divide', 2), places },
+  { 'whole part of a quotient', of('trunc_divide', 2), row },
+  { 'whole part of a quotient of whole numbers', of('trunc_divide', 2), places },
+  { 'and, or, xor of bits', function(x)
+    return x:bitwise_and(2), x:bitwise_or(2), x:bitwise_xor(2)
+  end, places },
+  { 'and, or, xor of bits of truth', function(x)
+    local a, b = x:lt(2), x:gt(1)
+    return a:bitwise_and(b), a:bitwise_or(b), a:bitwise_xor(b)
+  end, row },
+  { 'logic', function(x)
+    local a = x:lt(2)
+    return a:logical_and(x), a:logical_or(x), a:logical_xor(x), x:logical_not()
+  end, row },
+  { 'shifts', function(x) return x:bitwise_left_shift(1), x:bitwise_right_shift(1) end, bytes },
+  { 'bits turned around', of('bitwise_not'), bytes },
+  { 'nan and infinities', function(x) return x:isnan(), x:isinf(), x:isposinf(), x:isneginf() end,
+    row },
+  { 'a comparison with half of whole numbers', of('lt', 0.5), places },
+  { 'a comparison of two types', function(x) return x:to('i32'):lt(x), x:gt(1) end, row },
+  { 'rounded', function(x) return x:floor(), x:ceil(), x:round(), x:trunc() end, row },
+  { 'rounded whole numbers', function(x) return x:floor() + x:trunc() end, places },
+  { 'maximum, minimum', function(x) return x:maximum(1), x:minimum(1) end, row },
+  { 'two less x, two by x', function(x) return 2 - x, 2 / x, x ^ 2 end, row },
+  { 'norm of the largest', of('norm', math.huge, 2), row },
+  { 'min, argmin, kept', function(x) return x:min(1, true), x:argmin(2, true) end, row },
+  { 'cumsum from behind', of('cumsum', 1, true), row },
   { 'svd', function(x) return (select(2, x:svd())) end, row },
   { 'dropout', of('dropout', 0.5), row },
   { 'a layer norm', nn.LayerNorm(3):eval(), row },

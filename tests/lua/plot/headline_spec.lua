@@ -317,6 +317,22 @@ describe('the headline of a roofline', function()
     assert.is_nil(said(0.2))
     assert.equal('1 point lies above every roof: wrong counts, or wrong ceilings.', said(0.01))
   end)
+
+  it('leaves two hundredths to the ceilings, of arithmetic and of memory', function()
+    local function said(ns, intensity, value)
+      return finding('roofline', {
+        row('fwd', ns, { fwd_flops = 1e6, fwd_bytes = 1e6 / intensity }, 0),
+        { roof = 'fma.f32', value = value, value_lo = value, value_hi = value, state = 'ceiling' },
+        { roof = 'bw.dram', value = 1e10, state = 'ceiling' } }, { y = 'fwd' })
+    end
+    local wrong = '1 point lies above every roof: wrong counts, or wrong ceilings.'
+    -- 1e6 operations in 1e4 ns: 100 GFLOP/s. A roof of 100 / 1.02 = 98.04 is the border
+    assert.is_nil(said(1e4, 1000, 98.1e9))
+    assert.equal(wrong, said(1e4, 1000, 97.9e9))
+    -- 10 GB/s times the operations a byte: the border is 9.804 of these
+    assert.is_nil(said(1e4, 9.81, 1e12))
+    assert.equal(wrong, said(1e4, 9.79, 1e12))
+  end)
 end)
 
 describe('the headline of sketched layers against dense', function()
