@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- What busted runs before the specs (.busted names it): a file without tests fails, a filter that
---- matches nothing fails, and the file that RIDGE_TEST_NOW names always has the test that runs.
+--- matches nothing fails, the file that RIDGE_TEST_NOW names always has the test that runs, and a
+--- rule of sorting has to be an order.
 
 require 'ridge.pairs'
 local busted = require 'busted'
@@ -24,6 +25,22 @@ busted.subscribe({ 'suite', 'start' }, function()
   begun = true
   return nil, true
 end)
+
+-- A rule that calls an element less than itself, or two less than each other, is none: it leaves
+-- the order of others to chance. Each is asked that of what it sorts. By the name of its chunk this
+-- is a part of ridge: a hook (ridge.lines) takes every other line for the user's.
+assert(loadstring([[
+  local sort = table.sort
+  function table.sort(list, before)
+    for i = 1, before and math.min(#list, 64) or 0 do
+      local a, b = list[i], list[i + 1]
+      if before(a, a) or b ~= nil and before(a, b) and before(b, a) then
+        error('a rule of sorting calls an element less than itself, or two less than each other', 2)
+      end
+    end
+    return sort(list, before)
+  end
+]], '@lua/ridge/(rules of sorting, as tests/helper.lua has them)'))()
 
 -- busted looks a global up in the environment of each block around a test before it finds Lua's,
 -- which loops over elements do all the time: those stand in the place where it looks first.

@@ -245,6 +245,22 @@ describe('the helper', function()
     assert.is_nil(rawget(environment, 'it'))
     assert.equal(_G.print, print)
   end)
+
+  it('asks of a rule of sorting that it is an order', function()
+    local function sorted(list, before)
+      table.sort(list, before)
+      return list
+    end
+    assert.same({ 1, 2, 2, 3 }, sorted({ 2, 3, 1, 2 }, function(a, b) return a < b end))
+    assert.same({ 1, 2, 3 }, sorted { 2, 3, 1 })
+    assert.same({}, sorted({}, function() return true end))
+    for _, before in ipairs { function(a, b) return a <= b end, function() return true end,
+      function(a, b) return a ~= b end } do
+      local ok, why = pcall(sorted, { 1, 2 }, before)
+      assert.is_false(ok)
+      assert.matches('a rule of sorting calls an element less than itself', why, 1, true)
+    end
+  end)
 end)
 
 describe('scripts/gpu/sim.sh', function()

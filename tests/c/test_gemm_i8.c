@@ -416,8 +416,8 @@ static void test_kept(void)
   is_status(rg_set_gemm_path("auto"), RG_OK, "back");
 }
 
-/* Two weights in one storage that differ in one distance or size alone are two: each is packed as
-** it lies. */
+/* Two weights in one storage that differ in one stride or size alone are two: each is packed by its
+** own. */
 static void test_two_kept(void)
 {
   static const rg_i8_weight ways[] = {

@@ -377,8 +377,8 @@ static void test_orders(void)
   rg_graph_release(back);
 }
 
-/* A number that no value has yet is none, the very next one, too: what lies behind the list of values
-** is not read.  Memory that is new is full of a pattern, whatever was there before. */
+/* A number that no value has yet is none, the very next one, too: what lies behind the list of
+** values is not read.  Memory that is new is full of a pattern, whatever was there before. */
 static void test_next_number(void)
 {
   rg_graph *g = NULL;

@@ -242,7 +242,7 @@ static void test_view(void)
 
   is_status(rg_op_call(RG_OP_TRANSPOSE, IN(x, other), 1, &args, NULL, out), RG_OK, "a view");
   ok(out[0]->_storage == x->_storage, "of the first tensor");
-  is_int(out[0]->_shape[0], 3, "turned around");
+  is_int(out[0]->_shape[0], 3, "transposed");
   is_int(out[0]->_shape[1], 2, "in both axes");
   rg_tensor_release(out[0]);
   is_status(rg_op_call(RG_OP_TRANSPOSE, IN(x, other), 2, &args, NULL, out), RG_EARG,

@@ -134,7 +134,8 @@ function M.exponent(rows, y, x, opt)
   for _, row in ipairs(rows) do
     local vy, vx = numbers(row, y), numbers(row, x)
     if vy and vx and vy > 0 and vx > 0 and row.grade ~= 'D' then
-      local key = opt.by and row[opt.by] or ''
+      local key = opt.by and row[opt.by] -- which may be false
+      if key == nil then key = '' end
       if not groups[key] then
         groups[key] = {}
         order[#order + 1] = key
@@ -143,9 +144,11 @@ function M.exponent(rows, y, x, opt)
         bytes = row[y .. '_bytes'] })
     end
   end
-  table.sort(order, function(a, b)
-    if type(a) ~= type(b) then return tostring(a) < tostring(b) end
-    return a < b
+  table.sort(order, function(a, b) -- numbers first
+    local one, other = type(a) == 'number', type(b) == 'number'
+    if one ~= other then return one end
+    if one then return a < b end
+    return tostring(a) < tostring(b)
   end)
   local out = {}
   for _, key in ipairs(order) do
@@ -153,8 +156,9 @@ function M.exponent(rows, y, x, opt)
     table.sort(points, function(a, b) return a.x < b.x end)
     local whole, cut = fit(points, 1, #points), break_of(points)
     if whole then
-      local found = { by = opt.by and key or nil, exponent = whole.slope, err = 2 * whole.err,
+      local found = { exponent = whole.slope, err = 2 * whole.err,
         from = whole.from, to = whole.to, n = whole.n }
+      if opt.by then found.by = key end
       if cut then
         local a, b = points[cut.cut], points[cut.cut + 1]
         found.at = math.sqrt(a.x * b.x)

@@ -156,7 +156,7 @@ local CASES = {
     return a:logical_and(x), a:logical_or(x), a:logical_xor(x), x:logical_not()
   end, row },
   { 'shifts', function(x) return x:bitwise_left_shift(1), x:bitwise_right_shift(1) end, bytes },
-  { 'bits turned around', of('bitwise_not'), bytes },
+  { 'bits inverted', of('bitwise_not'), bytes },
   { 'nan and infinities', function(x) return x:isnan(), x:isinf(), x:isposinf(), x:isneginf() end,
     row },
   { 'a comparison with half of whole numbers', of('lt', 0.5), places },

@@ -295,7 +295,7 @@ describe('an exponent', function()
 
   it('is one for each value of a column, in its order', function()
     local rows = {}
-    for _, by in ipairs { 10, 9, 'b', 'a', true } do
+    for _, by in ipairs { 10, 9, 'b', '5x', true, false } do
       for i = 1, 3 do
         rows[#rows + 1] = { g = by, x = 2 ^ i, fwd = 2 ^ i, fwd_lo = 1, fwd_hi = 9 }
       end
@@ -309,7 +309,7 @@ describe('an exponent', function()
       order[i] = tostring(found.by)
       assert.equal(3, found.n)
     end
-    assert.same({ '9', '10', 'a', 'b', 'true' }, order)
+    assert.same({ '9', '10', '5x', 'b', 'false', 'true' }, order)
   end)
 end)
 
