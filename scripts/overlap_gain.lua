@@ -8,12 +8,11 @@
 ---     ./ridge scripts/overlap_gain.lua --out results/kept/overlap_gain.txt
 
 local C = require 'ridge.ffi.lib'
+local interval = require 'ridge.measure.interval'
 local ridge = require 'ridge'
 local passes = require 'ridge.measure.passes'
 local model = require 'ridge.scaling.model'
-local network = require 'ridge.scaling.network'
 local statistics = require 'ridge.measure.statistics'
-local steps = require 'ridge.scaling.steps'
 
 local nn = ridge.nn
 
@@ -40,7 +39,7 @@ local function training(overlap)
     optimizer:zero_grad()
     nn.cross_entropy(net(x), y):backward()
     optimizer:step()
-  end
+  end, net
 end
 
 local function write(path, text)
@@ -72,57 +71,104 @@ function RANK.abba(path, n, rounds)
   write(path, table.concat(lines))
 end
 
--- When buckets are ready.
-function RANK.timeline(path, n)
-  local step, stop = training(true), {}
-  local list = steps.watch(tonumber(n), stop)
-  local ok, how = pcall(function() while true do step() end end)
-  assert(not ok and how == stop, how)
-  write(path, steps.text(list, ridge.dist.init().library))
+-- A net whose gradients stay where they are: what is computed without any message.
+local function alone()
+  local step, net = training(false)
+  net.hold = true
+  return step
 end
 
--- All-reduces beside computing, one behind the other: nanoseconds of one, and by how many of them
--- what is computed meanwhile takes longer than alone.
+-- What a step computes while another process does the same: each trains alone, so nobody waits for
+-- a message, and what a rank sends itself is taken out. Lines: ns of computing, of it behind the
+-- backward pass, then when each bucket is ready and its bytes.
+function RANK.timeline(path, n)
+  local rank = tonumber(os.getenv 'OMPI_COMM_WORLD_RANK' or os.getenv 'PMIX_RANK' or 0)
+  ridge.dist.init { backend = 'none' }
+  local step = training(false)
+  local Buckets, worlds = require 'ridge.dist.buckets', require 'ridge.world'
+  local complete, finish, wait = Buckets.complete, Buckets.finish, worlds.wait
+  local function now() return tonumber(C.rg_clock_ns()) end
+  local lines, began, waited, at = {}, now(), 0, {}
+  function worlds.wait(...)
+    local from = now()
+    wait(...)
+    waited = waited + now() - from
+  end
+  function Buckets:complete(p, weight)
+    complete(self, p, weight)
+    at[self.of[p].bucket] = now() - began
+  end
+  function Buckets:finish(weight)
+    local back = now()
+    waited = 0
+    finish(self, weight)
+    local ended = now()
+    local words = { ('%.0f %.0f'):format(ended - began - waited, ended - back - waited) }
+    for _, bucket in ipairs(self) do
+      words[#words + 1] = ('%.0f:%d'):format(at[bucket] or back - began, bucket.arena.bytes)
+    end
+    lines[#lines + 1], began, at = table.concat(words, ' '), ended, {}
+  end
+  for _ = 1, tonumber(n) do step() end
+  if rank > 0 then return end
+  local file = assert(io.open(path, 'w'))
+  file:write(table.concat(lines, '\n', 6), '\n')
+  file:close()
+end
+
+-- All-reduces one behind the other, of memory as a training has: nanoseconds of one where nothing
+-- is computed, of one beside the training's own computing, and by how many of them that takes
+-- longer than without.
 function RANK.beside(path, bytes)
   local ffi, worlds = require 'ffi', require 'ridge.world'
-  local world, group, draws = ridge.dist.init(), ffi.new 'rg_group *[1]', ridge.generator(1)
-  assert(C.rg_group_open(C.RG_GROUP_AUTO, group) == 0)
-  local a, b = ridge.randn(16, 256, { generator = draws }), ridge.randn(256, 64,
-    { generator = draws })
+  local world, step = ridge.dist.init(), alone()
   local count = math.floor(tonumber(bytes) / 4)
-  local memory = ffi.new('float[?]', count)
+  local memory = {}
+  for i = 1, LAYERS do memory[i] = ffi.new('float[?]', count) end
   local function now() return tonumber(C.rg_clock_ns()) end
+  local function sent(calls)
+    local list = {}
+    for i = 1, calls do
+      local own, times = memory[(i - 1) % LAYERS + 1], ffi.new 'int64_t[3]'
+      list[i] = { times = times, ticket = worlds.start(world, SELF, { kind = C.RG_GROUP_ALL_REDUCE,
+        op = C.RG_GROUP_WEIGHTED, dtype = C.RG_F32, count = count, weight = 1, ['in'] = own,
+        out = own, times = times }, times, own) }
+    end
+    return list
+  end
+  local function took(list)
+    worlds.wait(world, SELF, list[#list].ticket)
+    return tonumber(list[#list].times[C.RG_GROUP_ENDED] - list[1].times[C.RG_GROUP_BEGAN]) / #list
+  end
+  local function steps_for(n)
+    local began = now()
+    for _ = 1, n do step() end
+    return now() - began
+  end
+  for _ = 1, 5 do step() end
   local lines = {}
-  for round = 1, 12 do
+  for round = 1, 10 do
     ridge.dist.barrier()
-    local began, n = now(), 0
-    while now() - began < 2e7 do
-      a:matmul(b)
-      n = n + 1
-    end
-    local alone = (now() - began) / n
+    local bare = took(sent(LAYERS))
     ridge.dist.barrier()
-    local took, calls = 0, 20
-    began, n = now(), 0
-    for _ = 1, calls do
-      local times = ffi.new 'int64_t[3]'
-      local ticket = worlds.start(world, SELF, { kind = C.RG_GROUP_ALL_REDUCE,
-        op = C.RG_GROUP_SUM, dtype = C.RG_F32, count = count, ['in'] = memory, out = memory,
-        times = times }, times, memory)
-      while C.rg_group_ended(group[0], ticket) == 0 do
-        a:matmul(b)
-        n = n + 1
-      end
-      worlds.wait(world, SELF, ticket)
-      took = took + tonumber(times[C.RG_GROUP_ENDED] - times[C.RG_GROUP_BEGAN])
+    local lone = steps_for(6) / 6
+    ridge.dist.barrier()
+    -- as many as go on for longer than the steps, so that all of these have transfers beside them
+    local list = sent(worlds.first(world, SELF, { math.max(8, math.ceil(9 * lone / bare)) })[1])
+    local busy = steps_for(6) - 6 * lone
+    local k, from, to = 0, list[1].times[C.RG_GROUP_BEGAN], 0
+    for _, call in ipairs(list) do
+      local ended = tonumber(call.times[C.RG_GROUP_ENDED])
+      if ended > 0 then k, to = k + 1, ended end
     end
-    local busy = (now() - began - n * alone) / calls
-    if round > 2 then lines[#lines + 1] = ('%.0f %.0f\n'):format(took / calls, busy) end
+    local one = (to - tonumber(from)) / k
+    took(list)
+    if round > 2 then
+      lines[#lines + 1] = ('%.0f %.0f %.0f\n'):format(bare, one, busy / k)
+    end
   end
   write(path, table.concat(lines))
 end
-
-function RANK.net(path, ...) require('ridge.scaling.ranks').main { path, ... } end
 
 if (...) == 'rank' then return RANK[select(2, ...)](select(3, ...)) end
 
@@ -132,6 +178,8 @@ local opt = ridge.args {
   { 'starts', 7, 'of the ranks, for each network; below 5 there is no interval', integer = true },
   { 'steps', 8, 'of a block', integer = true },
   { 'rounds', 6, 'of ABBA in each start', integer = true },
+  { 'inputs', 5, 'starts that say what goes into the model', integer = true, min = 2 },
+  { 'slow', '', 'one transport only: 200,0.5' },
   { 'out', '', 'a file for what is printed' },
 }
 
@@ -162,58 +210,91 @@ local function gain(slow)
   return sum.B / sum.A, sum.A / n * 2, sum.B / n * 2
 end
 
-local function net_of(slow)
-  local texts = {}
-  for i = 1, 5 do texts[i] = launch(2, slow, 'net', 3, 4, 65536, 1048576) end
-  return network.of(texts)
-end
-
 local function with(found)
   return found.lo and ('%.3f (%.3f to %.3f)'):format(found.med, found.lo, found.hi)
     or ('%.3f'):format(found.med)
 end
 
--- A transfer of a bucket beside computing: how long it takes, and how much of a processor.
-local function beside_of(slow, bytes)
-  local took, busy = {}, {}
-  for i = 1, 5 do
-    local list = { {}, {} }
-    for a, b in launch(2, slow, 'beside', bytes):gmatch '(%d+) (%-?%d+)' do
-      list[1][#list[1] + 1], list[2][#list[2] + 1] = tonumber(a), math.max(0, tonumber(b))
+-- Transfers of a bucket: where nothing is computed, beside the training's computing, and what each
+-- takes from that; as list by start.
+local function transfers_of(slow, bytes)
+  local out = {}
+  for i = 1, opt.inputs do
+    local list = { {}, {}, {} }
+    for a, b, c in launch(2, slow, 'beside', bytes):gmatch '(%d+) (%d+) (%-?%d+)' do
+      for k, x in ipairs { a, b, c } do table.insert(list[k], tonumber(x)) end
     end
-    took[i], busy[i] = statistics.median(list[1]), statistics.median(list[2])
-    busy[i] = math.max(1, math.min(busy[i], took[i]))
+    local bare, took, busy = statistics.median(list[1]), statistics.median(list[2]),
+      statistics.median(list[3])
+    out[i] = { bare = bare, took = took, busy = math.max(0, math.min(busy, took)) }
   end
-  return { took = passes.interval(took), busy = passes.interval(busy) }
+  return out
 end
 
--- The ratio that the model says, with its band: 400 draws of what goes in from its intervals.
--- found: messages that nothing is computed beside; beside: those that something is
-local function predicted(one, found, beside)
-  local draw, list = require('ridge.measure.random').new(7), {}
-  local function ratio(a, b, took, busy, c)
-    local buckets = {}
-    for i, each in ipairs(one.buckets) do
-      buckets[i] = { ready = each.ready * c, bytes = each.bytes }
+-- What a step computes beside another process, by start: compute, behind (what is done with buckets
+-- that are there), spread, buckets.
+local function timelines()
+  local out = {}
+  for i = 1, opt.inputs do
+    progress('two alone, start %d of %d', i, opt.inputs)
+    local all, behind, ready, bytes, n = {}, {}, {}, {}, 0
+    for line in launch(2, nil, 'timeline', 40):gmatch '[^\n]+' do
+      n = n + 1
+      local a, b = line:match '^(%d+) (%d+)'
+      all[n], behind[n] = tonumber(a), tonumber(b)
+      local k = 0
+      for at, size in line:gmatch '(%d+):(%d+)' do
+        k = k + 1
+        ready[k], bytes[k] = ready[k] or {}, tonumber(size)
+        table.insert(ready[k], tonumber(at))
+      end
     end
-    local input = { compute = one.compute.med * c, buckets = buckets, spread = one.spread,
-      processors = tonumber(C.rg_processors()), network = { alpha = took / 2, beta = 0,
-        waits = math.max(0, 1 - busy / took) } }
-    local on = model.step(input, 2).ns
-    input.overlap, input.network = false, { alpha = a / 2, beta = b }
-    return model.step(input, 2).ns / on
+    local sorted = statistics.sorted(all)
+    local own = { compute = statistics.median(all), behind = statistics.median(behind), bytes = 0,
+      buckets = {}, spread = math.log(sorted[math.ceil(0.75 * n)] / sorted[math.ceil(0.25 * n)])
+        / 1.349 }
+    for _, size in ipairs(bytes) do own.bytes = own.bytes + size end
+    for k, size in ipairs(bytes) do
+      own.buckets[k] = { ready = math.min(statistics.median(ready[k]), own.compute - own.behind),
+        bytes = size, take = own.behind * size / own.bytes }
+    end
+    out[i] = own
   end
-  local function drawn(x)
-    local sd = x.lo and math.log(x.hi / x.lo) / 3.92 or 0
-    return x.med * math.exp(sd * draw:normal())
+  return out
+end
+
+-- The ratio that the model says of what two starts found.
+local function said_of(one, transfer)
+  local input = { compute = one.compute, buckets = one.buckets, spread = one.spread,
+    processors = tonumber(C.rg_processors()), network = { alpha = transfer.bare / 2, beta = 0,
+      beside = transfer.took / transfer.bare, waits = 1 - transfer.busy / transfer.took } }
+  local on = model.step(input, 2).ns
+  input.overlap = false
+  local off = model.step(input, 2).ns
+  return off / on, on, off
+end
+
+-- What it says of each start of computing with each of transfers: the middle, and a band that has
+-- 95 % of what one more pair would say (of logarithms; both vary, and few starts are known).
+local function predicted(ones, transfers)
+  local sums, grand = { {}, {} }, {}
+  for i, one in ipairs(ones) do
+    for k, transfer in ipairs(transfers) do
+      local x = math.log((said_of(one, transfer)))
+      grand[#grand + 1] = x
+      sums[1][i], sums[2][k] = (sums[1][i] or 0) + x, (sums[2][k] or 0) + x
+    end
   end
-  for i = 1, 400 do
-    list[i] = ratio(drawn(found.alpha), drawn(found.beta), drawn(beside.took), drawn(beside.busy),
-      drawn(one.compute) / one.compute.med)
+  local function variance(list, n)
+    local mean, sum = 0, 0
+    for _, x in ipairs(list) do mean = mean + x / n / #list end
+    for _, x in ipairs(list) do sum = sum + (x / n - mean) ^ 2 end
+    return sum / math.max(1, #list - 1)
   end
-  table.sort(list)
-  local med = ratio(found.alpha.med, found.beta.med, beside.took.med, beside.busy.med, 1)
-  return { med = med, lo = math.min(med, list[10]), hi = math.max(med, list[391]) }
+  local sd = math.sqrt(variance(sums[1], #transfers) + variance(sums[2], #ones))
+  local half = sd * math.sqrt(1 + 1 / #ones) * interval.t_factor(0.95, math.max(1, #ones - 1))
+  local med = statistics.median(grand)
+  return { med = math.exp(med), lo = math.exp(med - half), hi = math.exp(med + half) }
 end
 
 local file = io.open(LIBRARY)
@@ -226,26 +307,25 @@ say('buckets of %g MB; %d starts, each %d x ABBA of %d steps. %s', BUCKET_MB, op
 say('SIMULATED: messages wait alpha and beta x bytes without a processor; such times say nothing '
   .. 'of any network.')
 say ''
-local starts = {}
-for i = 1, 5 do
-  progress('one rank, start %d of 5', i)
-  starts[i] = { [1] = steps.read(launch(1, nil, 'timeline', 25)) }
-end
-local by, one = steps.together(starts, { 1 })
-one.compute = by[1].step
+local ones = timelines()
+local one = ones[1]
 local sizes = {}
 for i, bucket in ipairs(one.buckets) do
   sizes[i] = ('%.2f MB at %.2f ms'):format(bucket.bytes / 2 ^ 20, bucket.ready / 1e6)
 end
-say('A step of one rank: %.2f ms; buckets: %s', by[1].step.med / 1e6, table.concat(sizes, ', '))
+say('A step of one of two that train alone: %.2f ms, %.2f of it behind the backward pass; '
+  .. 'buckets: %s',
+  one.compute / 1e6, one.behind / 1e6, table.concat(sizes, ', '))
 say ''
-say('%-33s %8s %8s  %-23s %-23s %8s %6s  %s', 'messages', 'with, ms', 'without', 'gain measured',
-  'gain by the model', 'transfer', 'takes', 'in its band')
+say('%-33s %8s %8s  %-23s %-23s %-17s %-17s  %s', 'messages', 'with, ms', 'without',
+  'gain measured', 'gain by the model', 'model: with, off', 'bare, beside, busy', 'in its band')
 local bytes = 0
 for _, bucket in ipairs(one.buckets) do bytes = bytes + bucket.bytes / #one.buckets end
-for _, slow in ipairs { false, '200,0.5', '200,1', '200,2', '3000,0.2' } do
+for _, slow in ipairs(opt.slow ~= '' and { opt.slow }
+    or { false, '200,0.5', '200,1', '200,2', '3000,0.2' }) do
   progress('%s', slow or 'without waiting')
-  local found, beside = net_of(slow or nil), beside_of(slow or nil, bytes)
+  local transfers = transfers_of(slow or nil, bytes)
+  local first = transfers[1]
   local ratios, a, b = {}, 0, 0
   for i = 1, opt.starts do
     local ratio, with_ns, without_ns = gain(slow or nil)
@@ -253,19 +333,22 @@ for _, slow in ipairs { false, '200,0.5', '200,1', '200,2', '3000,0.2' } do
     progress('  start %d of %d: %.3f', i, opt.starts, ratio)
   end
   local own = passes.interval(ratios)
-  local said = predicted(one, found, beside)
-  say('%-33s %8.2f %8.2f  %-23s %-23s %8.2f %6.2f  %s',
+  local said = predicted(ones, transfers)
+  local _, on, off = said_of(one, first)
+  say('%-33s %8.2f %8.2f  %-23s %-23s %-17s %-17s  %s',
     slow and ('SIMULATED, %s us + %s ns/byte'):format(slow:match '(.*),(.*)') or 'as they are',
-    a / opt.starts / 1e6, b / opt.starts / 1e6, with(own), with(said), beside.took.med / 1e6,
-    beside.busy.med / 1e6, own.med >= said.lo and own.med <= said.hi and 'yes'
+    a / opt.starts / 1e6, b / opt.starts / 1e6, with(own), with(said),
+    ('%.2f %.2f'):format(on / 1e6, off / 1e6), ('%.2f %.2f %.2f'):format(first.bare / 1e6,
+    first.took / 1e6, first.busy / 1e6), own.med >= said.lo and own.med <= said.hi and 'yes'
       or (own.lo and own.hi >= said.lo and own.lo <= said.hi) and 'its interval reaches it'
       or 'NO')
 end
 say ''
 say 'gain: time of a step without overlap over that with it. Where messages do not wait, two ranks'
 say 'compute on both processors, and a transfer takes from them what it hides: there is no gain.'
-say 'What goes into the model: messages that nothing is computed beside (ridge net), and a transfer'
-say 'of a bucket that something else is computed beside: what it takes, and takes from computing.'
+say 'What goes into the model: the computing of two processes that train alone at once, and'
+say 'transfers of a bucket where nothing is computed and beside that computing. The band is that of'
+say 'one more start. The two columns before the last are of the first start.'
 if opt.out ~= '' then
   local out = assert(io.open(opt.out, 'w'))
   out:write(table.concat(kept, '\n'), '\n')
