@@ -107,6 +107,14 @@ local function measure(job, list, to_measure, starts)
         played = played or worlds.plays(each.starts[i][n].library)
       end
     end
+    local rows = {}
+    for k, each in ipairs(list) do
+      rows[k] = { setting = each.setting, rows = each.starts[i][1].rows }
+    end
+    local unheeded = require('ridge.scaling.settings').unheeded(rows)
+    if unheeded then
+      error(('%s takes no notice of --batch: %s'):format(job.script, unheeded), 0)
+    end
   end
   return played
 end

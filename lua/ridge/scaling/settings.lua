@@ -56,4 +56,21 @@ function M.find(list, axes, p)
   end
 end
 
+--- That a script takes no notice of its --batch: steps have the same rows with each value, and not
+--- those. Times of them would be kept as those of batches that nobody trained.
+---@param list table of {setting =, rows = of a step of one rank, 0: not told}
+---@return string|nil text the rest of a sentence; nil where it does, or there is no --batch
+function M.unheeded(list)
+  local differs, words, seen = false, {}, {}
+  for _, each in ipairs(list) do
+    local batch = each.setting.batch
+    if not batch or each.rows == 0 or each.rows ~= list[1].rows then return nil end
+    differs = differs or each.rows ~= batch
+    if not seen[batch] then words[#words + 1] = ('--batch %d'):format(batch) end
+    seen[batch] = true
+  end
+  return differs and ('a step has %.14g rows with %s'):format(list[1].rows,
+    table.concat(words, ', with ')) or nil
+end
+
 return M

@@ -29,7 +29,8 @@ end
 ---@param most integer steps
 ---@param stop any raised behind the last of them, on all ranks alike
 ---@param instead table|nil bucket_mb, compress: instead of the script's own
----@return table steps list of {ns, ready = ns by bucket, bytes = by bucket}, which grows
+---@return table steps list of {ns, ready = ns by bucket, bytes = by bucket, rows = of this rank},
+---  which grows
 function M.watch(most, stop, instead)
   local Buckets = require 'ridge.dist.buckets'
   M.replace(Buckets, instead)
@@ -41,7 +42,7 @@ function M.watch(most, stop, instead)
   end
   function Buckets:finish(weight)
     local backward = now()
-    local step = { ready = {}, bytes = {} }
+    local step = { ready = {}, bytes = {}, rows = weight }
     for i, bucket in ipairs(self) do
       step.ready[i] = (at[bucket] or backward) - began
       if i > 1 then step.ready[i] = math.max(step.ready[i], step.ready[i - 1]) end
@@ -57,7 +58,7 @@ function M.watch(most, stop, instead)
 end
 
 --- Steps as text: what carried messages, then a line each, its time, then by bucket when it was
---- ready and its bytes.
+--- ready and its bytes, then its rows.
 ---@param steps table of `watch`
 ---@param library string that of the world
 ---@return string text
@@ -68,6 +69,7 @@ function M.text(steps, library)
     for k, ready in ipairs(step.ready) do
       words[#words + 1] = ('%.0f:%.0f'):format(ready, step.bytes[k])
     end
+    if step.rows then words[#words + 1] = ('rows %.14g'):format(step.rows) end
     lines[i + 1] = table.concat(words, ' ')
   end
   return table.concat(lines, '\n') .. '\n'
@@ -78,14 +80,16 @@ local function middle(list) return statistics.median(list) end
 --- What a start of the ranks says.
 ---@param text string of `text`
 ---@return table|nil found ns (median step), spread (standard deviation of log step time, by its
----  quartiles), buckets: {ready (median), bytes}, library; nil where there are too few steps
+---  quartiles), buckets: {ready (median), bytes}, library, rows (the most of a step; 0: not told);
+---  nil where there are too few steps
 function M.read(text)
-  local times, ready, bytes = {}, {}, {}
+  local times, ready, bytes, rows = {}, {}, {}, nil
   local n, library = -1, text:match '^[^\n]*'
   for line in text:gmatch '[^\n]+' do
     n = n + 1
     if n > WARM then
       times[#times + 1] = tonumber(line:match '^%d+')
+      rows = math.max(rows or 0, tonumber(line:match ' rows (%S+)$') or 0)
       local k = 0
       for at, size in line:gmatch ' (%-?%d+):(%d+)' do
         k = k + 1
@@ -97,7 +101,7 @@ function M.read(text)
   if #times < 5 then return nil end
   local sorted = statistics.sorted(times)
   local function quantile(p) return sorted[math.max(1, math.ceil(p * #sorted))] end
-  local found = { ns = middle(times), buckets = {}, library = library,
+  local found = { ns = middle(times), buckets = {}, library = library, rows = rows,
     spread = math.log(quantile(0.75) / quantile(0.25)) / 1.349 }
   for k, list in ipairs(ready) do
     found.buckets[k] = { ready = math.min(found.ns, middle(list)), bytes = bytes[k] }

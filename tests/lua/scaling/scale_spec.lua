@@ -98,6 +98,30 @@ describe('a training that is scaled', function()
       text)
   end)
 
+  it('tells a script that takes no notice of --batch', function()
+    local settings = require 'ridge.scaling.settings'
+    local function of(...)
+      local list = {}
+      for i, pair in ipairs { ... } do
+        list[i] = { setting = { batch = pair[1] or nil }, rows = pair[2] }
+      end
+      return settings.unheeded(list)
+    end
+    assert.equal('a step has 8 rows with --batch 8, with --batch 16', of({ 8, 8 }, { 16, 8 }))
+    assert.equal('a step has 8 rows with --batch 16', of { 16, 8 })
+    assert.equal('a step has 8 rows with --batch 16, with --batch 32', of({ 16, 8 }, { 16, 8 },
+      { 32, 8 }, { 32, 8 }))
+    assert.is_nil(of({ 8, 8 }, { 16, 16 }))
+    assert.is_nil(of({ 8, 4 }, { 16, 8 })) -- of each of two parts
+    assert.is_nil(of { 8, 8 })
+    assert.is_nil(of({ 8, 0 }, { 16, 0 })) -- not told
+    assert.is_nil(of { false, 8 })
+    local list = {}
+    for i = 1, 9 do list[i] = { ns = 1000, ready = { 500 }, bytes = { 4 }, rows = 12 } end
+    assert.equal(12, steps.read(steps.text(list, 'MPI')).rows)
+    assert.same({ { ready = 500, bytes = 4 } }, steps.read(steps.text(list, 'MPI')).buckets)
+  end)
+
   it('has settings, each with each, and buckets are made as they say', function()
     local settings = require 'ridge.scaling.settings'
     local all, axes = settings.all {}
@@ -214,6 +238,18 @@ end]])
       for _, line in ipairs { '2,none,3', '2,bf16,3', '64,none,3', '64,bf16,3' } do
         assert.matches('\n' .. line .. ',', text, 1, true)
       end
+      -- a script of the same work whatever --batch is: nothing of it is kept
+      folders.put(folder .. '/deaf.lua', [[
+local ridge = require 'ridge'
+ridge.dist.init { timeout = 60 }
+local net = ridge.dist.DataParallel(ridge.nn.Linear(8, 3, { seed = 1 }))
+for _ = 1, 30 do net(ridge.randn(4, 8)):sum():backward() end]])
+      text, status = folders.run((command:gsub('train%.lua %-%-db t', 'deaf.lua --db u'))
+        .. '--steps 8 --starts 1 --measure 1 --ranks 1 --alpha 1e3 --rate 1 --batch 2,4 2>&1')
+      assert.equal(1, status, text)
+      assert.matches('ridge scale: deaf.lua takes no notice of --batch: a step has 4 rows with '
+        .. '--batch 2, with --batch 4\n', text, 1, true)
+      assert.is_nil(io.open(folder .. '/u.db'))
       -- each is said before anything is measured
       for words, said in pairs {
         ['--compress f32'] = "--compress: 'f32' is none of none, bf16, f16",
