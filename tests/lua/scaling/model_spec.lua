@@ -94,6 +94,8 @@ describe('a step on many ranks', function()
       -- by when 1200 / 2040 have come: the rest and the second one go as where ranks wait
       assert.near(400 + 1200 + (1 - 1200 / 2040) * 1020 + 420, model.step(of(), 2).ns, 1e-6)
       assert.equal(1000 + 1020 + 420, model.step(of { overlap = false }, 2).ns)
+      local sure = model.band(of(), 2, {})
+      assert.same({ sure.ns, sure.ns }, { sure.lo, sure.hi })
       -- with processors to spare nothing is slower
       assert.equal(400 + 1020 + 420, model.step(of { processors = 3 }, 2).ns)
     end)
@@ -108,6 +110,8 @@ describe('a step on many ranks', function()
     -- the first one's lies beside the second transfer, the second one's behind it
     assert.equal(850 + 420 + 60, model.step(of(), 2).ns)
     assert.equal(890 + 220 + 420 + 60, model.step(of { overlap = false }, 2).ns)
+    local sure = model.band(of(), 2, {})
+    assert.same({ 1330, 1330 }, { sure.lo, sure.hi })
     assert.equal(1000, model.step(of(), 1).ns)
     assert.has_error(function()
       model.step(of { buckets = { { ready = 1, bytes = 1, take = -1 } } }, 2)
