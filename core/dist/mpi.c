@@ -42,8 +42,7 @@ static rg_status failed(const char *what, int code)
 ** processor, a thread that yields to the one that computes is behind it for a whole slice of the
 ** scheduler, and how to wait is the caller's business, who sleeps: it yields only while it starts
 ** and ends.  Where ranks outnumber processors, those who wait take them from those who compute, and
-** steps of eight ranks on two took a third longer without its yields.  Another MPI has no such
-** function.
+** steps of eight ranks on two are longer without its yields.  Another MPI has no such function.
 */
 static void yield_when_idle(bool on)
 {
