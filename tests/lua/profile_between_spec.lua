@@ -76,6 +76,15 @@ describe('samples', function()
     assert.same({ interpreted = 0.25, compiled = 0.5, collector = 0.25 }, states)
     assert.equal(4, n)
   end)
+
+  it('are of the innermost line that is not of ridge, else of its own, else of none', function()
+    local lines = require('ridge.profile.samples').shares(taken {
+      { 1, 'N ridge/a.lua:1\tf;ridge/b.lua:2\tg;u.lua:3\th;v.lua:4\ti;' },
+      { 2, 'N ridge/a.lua:5\tf;ridge/b.lua:6\tg;' },
+      { 3, 'C @0x55\t@0x55;ridge/b.lua:7\tg;ridge/c.lua:8\tg;' }, { 4, 'C @0x55\t@0x55;' } })
+    assert.same({ { line = 'C', share = 0.25 }, { line = 'ridge/a.lua:5', share = 0.25 },
+      { line = 'ridge/b.lua:7', share = 0.25 }, { line = 'u.lua:3', share = 0.25 } }, lines)
+  end)
 end)
 
 describe('samples in the tree', function()

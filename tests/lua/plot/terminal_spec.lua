@@ -32,6 +32,13 @@ describe('a terminal', function()
     assert.equal('none', depth(true, env { TERM = 'xterm-256color', NO_COLOR = '1' }))
   end)
 
+  it('shows a text in a colour by what it can', function()
+    local c = require('ridge.plot.color').hex '#336699'
+    assert.equal('\27[38;2;51;102;153ma\27[0m', terminal.tint('a', c, 'true'))
+
+    assert.equal('a', terminal.tint('a', c, 'none'))
+  end)
+
   it('takes whole images by the protocol it is known for', function()
     assert.equal('kitty', terminal.protocol(env { TERM = 'xterm-kitty' }))
     assert.equal('iterm2', terminal.protocol(env { TERM_PROGRAM = 'WezTerm' }))

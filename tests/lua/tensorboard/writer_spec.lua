@@ -37,6 +37,21 @@ it('a file that is closed is written by nobody, at once', function()
   assert.is_false(after)
 end)
 
+it('the newest file of a folder is found among others', function()
+  local find = require('ridge.tensorboard.read').find
+  assert.is_nil(find(folder))
+  os.execute('mkdir ' .. folder)
+  assert.is_nil(find(folder))
+  for _, name in ipairs { 'events.out.tfevents.2.a', 'events.out.tfevents.1.a', 'zz.txt',
+    'a.txt' } do
+    assert(io.open(folder .. '/' .. name, 'w')):close()
+  end
+  local newest = folder .. '/events.out.tfevents.2.a'
+  assert.equal(newest, find(folder))
+  assert.equal(newest, find(folder .. '/'))
+  assert.equal(folder .. '/events.out.tfevents.1.a', find(folder .. '/events.out.tfevents.1.a'))
+end)
+
 describe('CRC-32C', function()
   it('is that of RFC 3720, B.4', function()
     assert.equal(0xe3069283, crc32c.of '123456789')
