@@ -103,6 +103,24 @@ describe('in a job of Slurm', function()
     assert.equal(2, lines(text, 'collectives 2 2$'), text)
   end)
 
+  it('srun is told what the job is like', function()
+    local srun = require 'ridge.launch.srun'
+    local function words(job)
+      return table.concat(srun.words { n = 3, job = job, folder = '/f', at = { 'a' },
+        rest = { 's' }, programs = { setpriv = 'setpriv', srun = 'srun' } }, ' ')
+    end
+    assert.matches(' %-%-overlap ', words { step = true }) -- that step holds all processors
+    assert.is_nil(words({}):find('--overlap', 1, true))
+    assert.matches(' %-%-cpus%-per%-task=3 ', words { of_task = 3 })
+    assert.equal('self,vader', srun.env(1).OMPI_MCA_btl)
+    assert.is_nil(srun.env(2).OMPI_MCA_btl) -- memory reaches no other node
+    -- three ranks on two nodes: one has two of them
+    local here = tonumber(require('ridge.ffi.lib').rg_processors())
+    assert.equal(math.max(1, math.floor(here / 2)), srun.threads({ nodes = 2 }, 3))
+    assert.equal(1, srun.threads({ nodes = 1, of_node = 1 }, 1))
+    assert.equal(7, srun.threads({ nodes = 2, of_task = 7 }, 3))
+  end)
+
   it('copies that know nothing of each other are refused, and not trained one by one', function()
     for _, name in ipairs { 'SLURM_STEP_NUM_TASKS', 'PMI_SIZE' } do
       local one = ("%s=%%d ./ridge -e 'print(ridge.dist.init { backend = \"%%s\" })'"):format(name)

@@ -114,6 +114,20 @@ describe('a sweep of two unlike machines', function()
     assert.matches('^x1.99 %(no interval: fewer than five passes%) in f by 1 anchor each, 6 and 4 '
       .. 'passes$', anchors.words { found })
     assert.same({}, anchors.ratios(list, 'a', list, 'c'))
+    -- each side at 97.5 %, so that both hold at 95: an interval at 95 % is narrower
+    local many = {}
+    for i = 1, 9 do
+      many[#many + 1] = { base = 's', version = 2, params = '{}', phase = 'f', med = 100 + i,
+        series = 'p', key = 'a' }
+      many[#many + 1] = { base = 's', version = 2, params = '{}', phase = 'f', med = 100 + i,
+        series = 'q', key = 'b' }
+    end
+    local meds = {}
+    for i = 1, 9 do meds[i] = 100 + i end
+    local side = require('ridge.measure.passes').interval(meds, { level = 0.975 })
+    local ratio = anchors.ratios(many, 'a', many, 'b')[1]
+    assert.near(side.lo / side.hi, ratio.lo, 1e-12)
+    assert.not_equal(side.lo, require('ridge.measure.passes').interval(meds, { level = 0.95 }).lo)
     local path = folder .. '/disturbed.db'
     ridge.merge(path, all)
     store.with(path, 'write', function(st)

@@ -91,6 +91,20 @@ describe('points of unlike machines', function()
     end
   end)
 
+  it('are told by the first of their names, and GPUs by theirs, too', function()
+    local hardware = require 'ridge.sweep.hardware'
+    local function row(id, machine, trial)
+      return { key = 'k', machine_id = id, machine = machine, trial = trial, kind = 'cpu' }
+    end
+    local list = unlike.machines { row(2, 'mb', 1), row(1, 'ma', 2), row(3, 'mc', 2) }
+    assert.same({ 1, 'ma', 3, 2 }, { #list, list[1].machine, list[1].machines, list[1].points })
+    local function gpu(name) return hardware.key { kind = 'cuda', cpu = 'c', name = name } end
+    assert.equal(gpu 'A', gpu 'A')
+    assert.not_equal(gpu 'A', gpu 'B')
+    local function cpu(name) return hardware.key { kind = 'cpu', cpu = 'c', name = name } end
+    assert.equal(cpu 'A', cpu 'B') -- it is the machine's
+  end)
+
   it('are refused by pictures unless asked', function()
     local text, status = run 'plot slices widths -x width -y fwd -o s.png --db apart.db'
     assert.equal(1, status)
