@@ -42,7 +42,6 @@ static rg_spin lock;
 static part pool_parts[RG_DEVICES + 1][RG_STREAMS]; /* the CPU's and the pinned: of stream 0 */
 static rg_arena pool;
 static rg_memory memories[RG_DEVICES + 1];
-_Thread_local bool rg_memory_collects;
 static _Thread_local rg_arena *current;
 
 /* -- Size classes ---------------------------------------------------------------- */
@@ -314,7 +313,7 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     m->peak_bytes = rg_max_i64(m->peak_bytes, m->live_bytes);
     m->n_blocks++;
     m->n_requests++;
-    memories[RG_CPU_DEVICE].debt_bytes += bytes;
+    rg_debt_took(&memories[RG_CPU_DEVICE], bytes);
     if (rg_tag_now != 0) {
       rg_tag_took(device, rg_tag_now, bytes);
     }
@@ -408,29 +407,12 @@ static void arena_end(rg_arena *arena)
   rg_host_free(arena);
 }
 
-/* What is freed by others than the collector leaves it nothing to find: gradients, and tensors that
-** were saved for a backward pass, are most of what a training step asks for.  Who watches memory looks where
-** debt is paid: what is cached, and what other programs take, grows while all is freed at once. */
-static void pay_debt(int64_t bytes)
-{
-  rg_memory *cpu = &memories[RG_CPU_DEVICE];
-
-  if (rg_memory_collects) {
-    return;
-  }
-  if (cpu->is_watched != 0) {
-    cpu->freed_bytes += bytes;
-  } else {
-    cpu->debt_bytes = rg_max_i64(cpu->debt_bytes - bytes, 0);
-  }
-}
-
 void rg_block_free(rg_block *block)
 {
   rg_arena *arena = block->arena;
   rg_memory *m = &memories[block->device];
   rg_arena *ended = NULL;
-  int class;
+  const int class = class_of(block->bytes);
 
   if (block->data == NULL) {
     return;
@@ -438,12 +420,11 @@ void rg_block_free(rg_block *block)
   if (block->device != RG_CPU_DEVICE) {
     settle(block);
   }
-  class = class_of(block->bytes);
   rg_spin_enter(&lock);
   m->live_bytes -= block->bytes;
   m->n_blocks--;
   arena->n_used--;
-  pay_debt(block->bytes);
+  rg_debt_gave(&memories[RG_CPU_DEVICE], block->bytes);
   if (block->tag != 0) {
     rg_tag_gave(block->device, block->tag, block->bytes);
   }

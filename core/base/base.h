@@ -188,6 +188,11 @@ int32_t rg_event_device(const rg_event *event);
 /* What is freed is freed because a collector found it dead: that pays no debt (rg_memory). */
 extern _Thread_local bool rg_memory_collects;
 
+/* A block was taken, or given back, on any device.  cpu: the counters of the CPU, under the lock of
+** whoever counts. */
+void rg_debt_took(rg_memory *cpu, int64_t bytes);
+void rg_debt_gave(rg_memory *cpu, int64_t bytes);
+
 /* -- The ring of events ------------------------------------------------------------ */
 
 /* A bit for each kind of event that a reader of this thread's hears (ridge/ring.h), one for

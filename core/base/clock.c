@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** The clock of every measurement: CLOCK_MONOTONIC_RAW, which no time daemon slews; and the processor
-** time of a thread.
+** The clock of every measurement: CLOCK_MONOTONIC_RAW, which no time daemon slews; and the
+** processor time of a thread.
 */
 #include <time.h>
 

@@ -275,8 +275,8 @@ typedef struct rg_memory {
   int64_t limit_bytes; /* 0: none */
   int64_t n_blocks;    /* live blocks */
   int64_t n_requests;  /* allocations asked for since start */
-  int64_t debt_bytes;  /* the CPU's: allocated on any device since the collector last paid, less what
-                       ** was freed without it; the binding resets it */
+  int64_t debt_bytes;  /* the CPU's: allocated on any device since the collector last paid, less
+                       ** what was freed without it; the binding resets it */
   int64_t is_watched;  /* the CPU's: frees leave debt_bytes, so that it passes any mark however much
                        ** is freed, and are counted in freed_bytes; the binding sets both */
   int64_t freed_bytes;
