@@ -197,6 +197,18 @@ describe('a mask', function()
 end)
 
 describe('a second mask', function()
+  it('counts what the first one took, also where weights are drawn', function()
+    for _, pattern in ipairs { 'element', 'block' } do
+      local function drawn(net, sparsity)
+        return ridge.prune.magnitude(net, { sparsity = sparsity, method = 'random', seed = 3,
+          pattern = pattern })
+      end
+      local net = nn.Sequential(nn.Linear(64, 32, { seed = 1 }), nn.Linear(32, 16, { seed = 2 }))
+      local a = ridge.prune.analyze(drawn(drawn(net, 0.5), 0.75))
+      assert.equal(0.75 * a.weights, a.zeros, pattern)
+    end
+  end)
+
   it('brings back nothing that the first one took, in any pattern', function()
     local first = ridge.prune.magnitude(mlp(), { sparsity = 0.5, method = 'random' })
     for _, opts in ipairs { { pattern = '2:4' }, { pattern = 'block', sparsity = 0.2 },

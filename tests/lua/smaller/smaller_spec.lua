@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- A smaller net searched for: what is chosen and reported, what is not tried, how it ends.
 local ridge = require 'ridge'
+local ab = require 'ridge.measure.ab'
 local accuracy = require 'ridge.quant.accuracy'
+local claims_of = require 'ridge.smaller.claims'
 local found_of = require 'ridge.smaller.found'
 local held = require 'ridge.quant.held'
 local versions = require 'ridge.smaller.versions'
@@ -152,6 +154,40 @@ describe('ridge.smaller', function()
       bits = false, widths = { 0.02 } })
     assert.is_true(found.points[2].speedup_lo > 1)
     assert.is_nil(found.chosen)
+  end)
+
+  it('takes the faster one of nets with as many bytes, where that is shown', function()
+    local was, before = ab.ab, package.loaded['ridge.smaller']
+    local function chosen(ratio, hi)
+      local ratios, n = { 1, 0.9, 1, ratio }, 0
+      ab.ab = function()
+        n = n + 1
+        local r = ratios[n]
+        return { ratio = r, ci_lo = r - 0.05, ci_hi = n == 4 and hi or r + 0.05, a_ns = 1e3,
+          b_ns = 1e3 * r, verdict = 'open' }
+      end
+      package.loaded['ridge.smaller'] = nil
+      local ok, _, found = pcall(require('ridge.smaller').smaller, net, with { max_drop = 1,
+        only = { 'quant', 'prune' }, patterns = { 'element' }, sparsities = { 0.5 } })
+      ab.ab, package.loaded['ridge.smaller'] = was, before
+      assert.is_true(ok, tostring(_))
+      assert.equal(4, n)
+      assert.equal(found.points[2].mb, found.points[4].mb)
+      return found.chosen.net
+    end
+    assert.equal('element 50 %, 4 bits', chosen(0.5, 0.6))
+    assert.equal('4 bits', chosen(0.8, 0.9)) -- its interval reaches into the other's
+    assert.equal('4 bits', chosen(2, 2.1))
+  end)
+
+  it('counts as memory what is held, and as size what is stored', function()
+    local rows = claims_of.rows { { structure = 'dense', bits = 'f32', mb = 8, stored_mb = 5 },
+      { structure = 'dense', bits = 'dynamic', mb = 2, stored_mb = 2, speedup = 1, speedup_lo = 1,
+        speedup_hi = 1, drop = 0, drop_lo = 0, drop_hi = 0 } }
+    assert.same({ claim = 'i8 dynamic: 4 to 5 times less memory', found = '4.00',
+      verdict = 'holds' }, rows[2])
+    assert.same({ claim = 'i8 dynamic: 50 to 75 % less size', found = '60.0 %',
+      verdict = 'holds' }, rows[3])
   end)
 
   it('tells shares apart that differ in the seventh digit', function()

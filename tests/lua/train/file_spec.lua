@@ -227,4 +227,13 @@ describe('a file of tensors', function()
     assert.equal(before, read(path))
     assert.equal('x.safetensors', folders.list(folder))
   end)
+
+  it('takes notes of an index from the first of its files that has them', function()
+    ridge.save(folder .. '/1.safetensors', { a = ridge.ones(1) }, { who = 'first', one = '1' })
+    ridge.save(folder .. '/2.safetensors', { b = ridge.ones(1) }, { who = 'second', two = '2' })
+    local index = folder .. '/model.safetensors.index.json'
+    folders.put(index, '{"weight_map":{"b":"2.safetensors","a":"1.safetensors"}}')
+    local _, notes = ridge.load(index)
+    assert.same({ who = 'first', one = '1', two = '2' }, notes)
+  end)
 end)
