@@ -2,9 +2,7 @@
 /*
 ** The caching allocator.  Fresh memory is the hidden cost of small machines (2.1 us a 4 KB page,
 ** docs/why/decisions.md), so blocks go back to lists by size (and come from system.c).
-**
-** Size classes: multiples of 64 bytes up to 1 KB, then eight steps a doubling, so at most an eighth
-** is wasted.  One lock guards everything; uncontended it costs less than a tensor's bookkeeping.
+** One lock guards everything; uncontended it costs less than a tensor's bookkeeping.
 */
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +10,7 @@
 #include "base/base.h"
 #include "base/budget.h"
 #include "base/layout.h"
-
-enum { N_SMALL = 16, N_CLASSES = N_SMALL + 8 * 40 };
+#include "base/size_class.h"
 
 /* Cached blocks of one size. */
 typedef struct list {
@@ -34,6 +31,7 @@ struct rg_arena {
   int64_t n_used;          /* blocks in use */
   uint32_t streams;        /* that a plan ran on, a bit each */
   bool closed;
+  bool scratch;    /* a request may get a larger block */
   rg_slots *notes; /* of requests for the CPU's memory; NULL: nobody wants them */
   rg_slots layout; /* that requests obey */
 };
@@ -43,32 +41,6 @@ static part pool_parts[RG_DEVICES + 1][RG_STREAMS]; /* the CPU's and the pinned:
 static rg_arena pool;
 static rg_memory memories[RG_DEVICES + 1];
 static _Thread_local rg_arena *current;
-
-/* -- Size classes ---------------------------------------------------------------- */
-
-static int class_of(int64_t bytes)
-{
-  int log2;
-  int64_t step;
-
-  if (bytes <= 1024) {
-    return bytes <= 64 ? 0 : (int)((bytes + 63) / 64) - 1;
-  }
-  log2 = 63 - __builtin_clzll((unsigned long long)(bytes - 1));
-  step = ((bytes - 1) - ((int64_t)1 << log2)) >> (log2 - 3);
-  return N_SMALL + (log2 - 10) * 8 + (int)step;
-}
-
-static int64_t class_bytes(int class)
-{
-  int log2;
-
-  if (class < N_SMALL) {
-    return (int64_t)(class + 1) * 64;
-  }
-  log2 = 10 + (class - N_SMALL) / 8;
-  return ((int64_t)1 << log2) + ((int64_t)((class - N_SMALL) % 8 + 1) << (log2 - 3));
-}
 
 /* -- Watching ------------------------------------------------------------------- */
 
@@ -227,9 +199,8 @@ static void *pool_take(int32_t device, int class)
 ** From the arena's list or the pool.  The note of the block's return is paid for here, because by
 ** then it must not fail: a plan's steps go on writing to a block that is not in use.
 */
-static void *arena_take(rg_arena *arena, int32_t device, int64_t bytes)
+static void *arena_take(rg_arena *arena, int32_t device, int64_t bytes, int *class)
 {
-  const int class = class_of(bytes);
   part *own = arena->parts[device];
   list *l;
   void *data = device == RG_CPU_DEVICE ? rg_slots_place(&arena->layout, bytes) : NULL;
@@ -243,13 +214,17 @@ static void *arena_take(rg_arena *arena, int32_t device, int64_t bytes)
   if (own == NULL) {
     return NULL;
   }
-  l = &own->lists[class];
-  data = list_take(l, class);
-  if (data == NULL && list_reserve(l, own->n_own[class] + 1)) {
-    data = pool_take(device, class);
+  l = &own->lists[*class];
+  data = list_take(l, *class);
+  for (int c = *class + 1; data == NULL && arena->scratch && c < N_CLASSES; c++) {
+    data = list_take(&own->lists[c], c);
+    *class = data != NULL ? c : *class;
+  }
+  if (data == NULL && list_reserve(l, own->n_own[*class] + 1)) {
+    data = pool_take(device, *class);
     if (data != NULL) {
-      own->n_own[class]++;
-      arena->bytes += class_bytes(class);
+      own->n_own[*class]++;
+      arena->bytes += class_bytes(*class);
     }
   }
   return data;
@@ -301,7 +276,7 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
     return rg_fail(RG_ENOMEM, "memory: %.4g MB more would pass the limit of %.4g MB (%.4g MB live)",
                    (double)bytes / 1048576, (double)limit / 1048576, (double)live / 1048576);
   }
-  data = arena == &pool ? pool_take(device, class) : arena_take(arena, device, bytes);
+  data = arena == &pool ? pool_take(device, class) : arena_take(arena, device, bytes, &class);
   if (data != NULL) {
     /* a plan's blocks have owners of several sizes */
     watch(device, data, arena == &pool ? bytes : class_bytes(class), class);
@@ -328,9 +303,13 @@ static rg_status alloc_from(rg_arena *arena, int32_t device, int64_t bytes, rg_b
                    device == RG_CPU_DEVICE ? "the system" : "the device", (double)bytes / 1048576,
                    (double)live / 1048576);
   }
-  *out = (rg_block){
-    .data = data, .bytes = bytes, .arena = arena, .device = device, .tag = rg_tag_now, .site = site
-  };
+  *out = (rg_block){ .data = data,
+                     .bytes = bytes,
+                     .arena = arena,
+                     .device = device,
+                     .tag = rg_tag_now,
+                     .site = site,
+                     .size_class = (uint16_t) class };
   if (device != RG_CPU_DEVICE) {
     out->stream = out->writer = (uint8_t)stream_of(device);
     out->seen = out->users = (uint8_t)(1u << out->stream);
@@ -412,7 +391,7 @@ void rg_block_free(rg_block *block)
   rg_arena *arena = block->arena;
   rg_memory *m = &memories[block->device];
   rg_arena *ended = NULL;
-  const int class = class_of(block->bytes);
+  const int class = block->size_class;
 
   if (block->data == NULL) {
     return;
@@ -465,6 +444,11 @@ rg_status rg_arena_new(rg_arena **out)
   }
   *out = arena;
   return RG_OK;
+}
+
+void rg_arena_lends(rg_arena *arena)
+{
+  arena->scratch = true;
 }
 
 void rg_arena_close(rg_arena *arena)

@@ -329,6 +329,7 @@ typedef struct rg_block {
   uint8_t writer;        /* the stream that wrote it last */
   _Atomic uint8_t seen;  /* streams ordered after that write, a bit each */
   _Atomic uint8_t users; /* streams that used it since */
+  uint16_t size_class;   /* by which it goes back */
   rg_event **behind; /* pinned: copies that may be under way, RG_DEVICES of them; NULL: none was */
 } rg_block;
 
@@ -376,6 +377,10 @@ void rg_block_free(rg_block *block);
 */
 rg_status rg_arena_new(rg_arena **out) RG_CHECK;
 void rg_arena_close(rg_arena *arena);
+
+/* A request for the arena's memory may get a larger block that is free: for what is asked for in
+** turn, of many sizes, and given back. */
+void rg_arena_lends(rg_arena *arena);
 
 /* Make an arena this thread's (NULL: none); returns the one before. */
 rg_arena *rg_arena_swap(rg_arena *arena);

@@ -187,6 +187,7 @@ static rg_status run_first(rg_plan *plan)
 {
   if (plan->workspace == NULL) {
     RG_TRY(rg_arena_new(&plan->workspace));
+    rg_arena_lends(plan->workspace);
   }
   rg_arena *before = rg_arena_swap(plan->workspace);
   rg_status status = run_each(plan, steps_are_heard());

@@ -307,6 +307,34 @@ static void test_arenas(void)
   rg_arena_close(NULL);
 }
 
+static void test_lent(void)
+{
+  rg_arena *arena = NULL;
+  rg_block block;
+  void *large;
+  int64_t bytes;
+
+  is_status(rg_arena_new(&arena), RG_OK, "an arena");
+  rg_arena_swap(arena);
+  block = take(100000);
+  large = block.data;
+  rg_block_free(&block);
+  block = take(500);
+  ok(block.data != large, "each request has a block of its size");
+  rg_block_free(&block);
+  rg_arena_lends(arena);
+  bytes = rg_arena_bytes(arena);
+  block = take(3000);
+  ok(block.data == large, "or a larger one, where the arena lends");
+  is_int(rg_arena_bytes(arena), bytes, "which takes nothing more");
+  rg_block_free(&block);
+  block = take(100000);
+  ok(block.data == large, "that goes back by its own size");
+  rg_block_free(&block);
+  rg_arena_swap(NULL);
+  rg_arena_close(arena);
+}
+
 /* -- Refusal at every point ------------------------------------------------------ */
 
 /* Tensors, a view, a scope and a capture: everything that allocates between base and graph. */
@@ -585,6 +613,7 @@ int main(int argc, char **argv)
   test_shift();
   test_sizes();
   test_arenas();
+  test_lent();
   test_environment();
   test_threads();
   test_structs();
