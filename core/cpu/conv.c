@@ -59,6 +59,17 @@ rg_status rg_conv_by(const rg_call *call, rg_tensor *const *out, rg_frame *frame
   return finite ? RG_OK : run_exact(call, out);
 }
 
+/* An eager call, by the layout's way where the other has no kernel. */
+static rg_status by_or_layout(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
+                              int32_t way)
+{
+  rg_status status = rg_conv_by(call, out, frame, way);
+
+  return status == RG_ENOSUP && way != rg_conv_dnnl_standard(call)
+             ? rg_conv_by(call, out, frame, rg_conv_dnnl_standard(call))
+             : status;
+}
+
 /* A plan's step: the way that was taken when it first ran, and what that way keeps. */
 typedef struct step {
   rg_memo memo;
@@ -117,18 +128,19 @@ static rg_status step_of(const rg_call *call, rg_frame *frame, step **out)
 }
 
 /* By the way that was chosen; where that cannot do it here, which a choice that came from elsewhere
-** may say, by the standard one. */
+** may say, and which is expected where oneDNN's reasons to have no kernel are not ours, by the one
+** of the layout, which can do all. */
 static rg_status run(const rg_call *call, rg_tensor *const *out, rg_frame *frame, step *s,
                      rg_choice *choice, int32_t *by)
 {
   rg_frame inner = { .scratch = frame->scratch, .memo = s != NULL ? &s->inner : NULL, .path = "" };
   rg_status status = rg_conv_by(call, out, &inner, choice->path);
 
-  if (status == RG_ENOSUP && choice->path != rg_conv_standard(call, out)) {
+  if (status == RG_ENOSUP && choice->path != rg_conv_dnnl_standard(call)) {
     if (s != NULL) {
       forget(s);
     }
-    choice->path = choice->standard = rg_conv_standard(call, out);
+    choice->path = choice->standard = rg_conv_dnnl_standard(call);
     *by = RG_BY_EXPECTED;
     status = rg_conv_by(call, out, &inner, choice->path);
   }
@@ -141,7 +153,7 @@ static rg_status again(const rg_call *call, rg_tensor *const *out, rg_frame *fra
   if (leaves(s)) {
     rg_frame once = { .scratch = frame->scratch, .path = "" };
 
-    return rg_conv_by(call, out, &once, s->choice.standard);
+    return by_or_layout(call, out, &once, s->choice.standard);
   }
   return run(call, out, frame, s, &s->choice, &s->by);
 }
@@ -169,7 +181,7 @@ static rg_status conv(const rg_call *call, rg_tensor *const *out, rg_frame *fram
     return run(call, out, frame, s, &s->choice, &s->by);
   }
   if (atomic_load_explicit(&rg_choices_matter, memory_order_relaxed) == 0) {
-    return rg_conv_by(call, out, frame, rg_conv_standard(call, out));
+    return by_or_layout(call, out, frame, rg_conv_standard(call, out));
   }
   rg_choice choice;
   int32_t by;

@@ -45,7 +45,7 @@ rg_status rg_conv_choose(const rg_call *call, rg_tensor *const *out, bool stays,
 /* Can conv_few do this conv2d or conv2d_back_data?  With stride 1, in f32 and NCHW, contiguous. */
 bool rg_conv_may_be_few(const rg_call *call, rg_tensor *const *out);
 
-/* And is it expected to be the fastest?  Of few channels. */
+/* Are tiles channels first no slower than oneDNN channels last?  Of few channels. */
 bool rg_conv_is_few(const rg_call *call, rg_tensor *const *out);
 
 /* It, by tiles over images with their padding around them.  finite: false, and nothing is written,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Which way of convolutions is the fastest for which, measured on this machine (choice.c keeps it),
-** else by a rule.
+** else by what ways are expected to take (conv_model.c).
 **
 ** A convolution is measured where it is first run with tuning on, on its own images: what is
 ** written there is written again by the way that is taken.
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/conv.h"
+#include "cpu/conv_model.h"
 #include "cpu/cpu.h"
 
 /* Is there more than one way?  For what oneDNN reads in place. */
@@ -63,7 +64,7 @@ static void key_of(const rg_call *call, rg_tensor *const *out, rg_choice *key)
 static void ways_of(const rg_call *call, rg_tensor *const *out, bool able[RG_WAYS])
 {
   memset(able, 0, RG_WAYS * sizeof(bool));
-  able[rg_conv_standard(call, out)] = true;
+  able[rg_conv_dnnl_standard(call)] = true;
   if (is_open(call, out)) {
     able[RG_CONV_BLOCKED] = true;
     able[RG_CONV_PLAIN] = rg_conv_dnnl_is_plain(call);
@@ -74,7 +75,10 @@ static void ways_of(const rg_call *call, rg_tensor *const *out, bool able[RG_WAY
 
 int32_t rg_conv_standard(const rg_call *call, rg_tensor *const *out)
 {
-  return rg_conv_is_few(call, out) ? RG_CONV_TILES : rg_conv_dnnl_standard(call);
+  bool able[RG_WAYS];
+
+  ways_of(call, out, able);
+  return rg_conv_expected(call, out, able);
 }
 
 /* -- Measuring ------------------------------------------------------------------------------- */
@@ -138,7 +142,14 @@ rg_status rg_conv_choose(const rg_call *call, rg_tensor *const *out, bool stays,
     known = false;
   }
   if (!known && rounds > 0) {
-    RG_TRY(measure(call, out, stays, rounds, &ways, choice));
+    rg_status status = measure(call, out, stays, rounds, &ways, choice);
+
+    if (status == RG_ENOSUP && ways.standard != rg_conv_dnnl_standard(call)) {
+      ways.able[ways.standard] = false;
+      choice->path = choice->standard = ways.standard = rg_conv_dnnl_standard(call);
+      status = measure(call, out, stays, rounds, &ways, choice);
+    }
+    RG_TRY(status);
     RG_TRY(rg_choice_forgets() ? RG_OK : rg_choice_put(choice));
   }
   *by = rg_choice_by(choice);

@@ -227,6 +227,9 @@ static rg_status run(state *s, const rg_call *call, rg_tensor *const *out)
   rg_product *p = &s->ready.p;
 
   for (int64_t i = 0; i < (each ? sizes.n : 1); i++) {
+    if (i > 0 && rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "interrupted");
+    }
     if (each) {
       p->b.piece[0].data = (const char *)call->in[0]->_data + i * p->k * p->n * bytes;
       p->c = (char *)out[0]->_data + i * p->m * p->n * bytes;

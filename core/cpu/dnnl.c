@@ -88,7 +88,8 @@ const char *rg_dnnl_version(void)
 
 bool rg_dnnl_uses(int32_t set)
 {
-  static const unsigned sets[] = { dnnl_cpu_isa_avx512_core, dnnl_cpu_isa_avx512_core_vnni };
+  static const unsigned sets[] = { dnnl_cpu_isa_avx512_core, dnnl_cpu_isa_avx512_core_vnni,
+                                   dnnl_cpu_isa_avx512_core_bf16, dnnl_cpu_isa_avx512_core_amx };
   unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(); /* of what each includes, a bit each */
 
   return (isa & sets[set]) == sets[set];

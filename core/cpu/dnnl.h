@@ -67,7 +67,7 @@ typedef struct rg_dnnl_spec {
 const char *rg_dnnl_version(void);
 
 /* May it use these instructions here? */
-enum { RG_DNNL_AVX512, RG_DNNL_VNNI };
+enum { RG_DNNL_AVX512, RG_DNNL_VNNI, RG_DNNL_AVX512_BF16, RG_DNNL_AMX };
 bool rg_dnnl_uses(int32_t set);
 
 /* Does it add up products of bytes in 32 bits? */

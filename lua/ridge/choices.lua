@@ -223,7 +223,9 @@ Choices.__index = Choices
 
 function Choices:__tostring()
   local rows, changed = genuine(self), 0
-  if #rows == 0 then return 'no product: none was computed, all were known, or a path is forced' end
+  if #rows == 0 then
+    return 'no product and no convolution: none was computed, all were known, or a path is forced'
+  end
   for _, r in ipairs(rows) do if r.path ~= r.standard then changed = changed + 1 end end
   return ('%s\n%s, %d by another path than the standard one'):format(table_of(rows),
     counted(rows), changed)
@@ -307,7 +309,7 @@ end
 
 function Seen:__tostring()
   local rows = genuine(self)
-  if #rows == 0 then return "no product whose path 'auto' decides" end
+  if #rows == 0 then return "no product or convolution whose path 'auto' decides" end
   return M.table({ 'm x k x n', 'type', 'threads', 'calls', 'path', 'by' }, rows, function(r)
     return { M.sizes(r), r.compute, r.threads, r.calls, r.path, r.by }
   end, {}) .. when(rows)

@@ -1,9 +1,12 @@
 -- SPDX-License-Identifier: MIT
 --- How far the way that convolutions take without a table is from the fastest one, over drawn
---- shapes: RIDGE_LUA=lua ./ridge --threads 1 scripts/peers/conv_ways.lua [SHAPES] [SEED] [rows]
+--- shapes: ./ridge --threads 1 scripts/peers/conv_ways.lua [SHAPES] [SEED] [rows | times]
 --
 -- Each convolution and its gradients is measured by every way, round by round; off is the median of
--- the rounds' ratios, the way of the rule over the fastest. With `rows` each is printed.
+-- the rounds' ratios, the way of the rule over the fastest. With `rows` each is printed. With
+-- `times` nothing is printed but times and ratios of all ways, which scripts/peers/conv_rates.py
+-- reads; other, larger shapes are drawn for it. RIDGE_ISA and ONEDNN_MAX_CPU_ISA force instruction
+-- sets.
 
 local ridge = require 'ridge'
 local choices = require 'ridge.choices'
@@ -16,6 +19,33 @@ local ROUNDS = 9
 
 math.randomseed(SEED)
 local function one(list) return list[math.random(#list)] end
+
+local MORE_CHANNELS = { 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512 }
+local MORE_SIZES = { 5, 7, 9, 13, 14, 17, 28, 31, 32, 56, 112, 224 }
+local MOST_BYTES = 2.5e7
+
+-- For the rates: sizes of all orders of magnitude, and groups.
+local function draw_for_rates()
+  local most = 10 ^ (5 + 2.9 * math.random())
+  while true do
+    local s = { n = one { 1, 1, 4, 16, 64 }, c = one(MORE_CHANNELS), o = one(MORE_CHANNELS),
+      h = one(MORE_SIZES), k = one { 1, 1, 3, 3, 5, 7 }, stride = one { 1, 1, 1, 2 }, groups = 1,
+      act = one { 'none', 'relu' } }
+    s.w = math.random() < 0.5 and s.h or one(MORE_SIZES)
+    local r = math.random()
+    if r < 0.1 then
+      s.o, s.groups = s.c, s.c
+    elseif r < 0.17 then
+      s.groups = one { 2, 4, 8, 32 }
+    end
+    local work = 2 * s.n * s.c / s.groups * s.o * s.h * s.w * s.k ^ 2 / s.stride ^ 2
+    local bytes = 4 * s.n * s.h * s.w * (s.c + s.o / s.stride ^ 2)
+    if s.c % s.groups == 0 and s.o % s.groups == 0 and work <= most and work > most / 4
+      and bytes < MOST_BYTES then
+      return s
+    end
+  end
+end
 
 local function draw()
   while true do
@@ -32,12 +62,23 @@ local function run(s, layout, dtype)
   local x = layout == 'nhwc' and ridge.randn(s.n, s.h, s.w, s.c, { generator = g })
     or ridge.randn(s.n, s.c, s.h, s.w, { generator = g })
   local layer = ridge.nn.Conv2d(s.c, s.o, s.k, { seed = 1, padding = (s.k - 1) / 2,
-    stride = s.stride, groups = s.groups, layout = layout }):to(dtype)
+    stride = s.stride, groups = s.groups, layout = layout,
+    activation = s.act == 'relu' and 'relu' or nil }):to(dtype)
   x = x:to(dtype):requires_grad_()
-  return choices.measured(ROUNDS, function()
+  local function f()
     local y = layer(x)
     y:backward(ridge.ones(unpack(y.shape)):to(dtype))
-  end)
+  end
+  choices.measured(6, f) -- pages that are touched for the first time are no way's
+  return choices.measured(ROUNDS, f)
+end
+
+local function print_times(r)
+  local t = {}
+  for way, p in pairs(r.paths) do
+    t[#t + 1] = ('%s=%.0f,%.4f'):format(way, p.ns, p.ratio or 1)
+  end
+  print(('%s | %s | %s'):format(choices.problem(r), r.standard, table.concat(t, ' ')))
 end
 
 local groups, order, all = {}, {}, {}
@@ -51,7 +92,7 @@ local function add(name, r)
 end
 
 for _ = 1, SHAPES do
-  local s = draw()
+  local s = arg[3] == 'times' and draw_for_rates() or draw()
   for _, layout in ipairs { 'nchw', 'nhwc' } do
     for _, dtype in ipairs { 'f32', 'bf16' } do
       for _, r in ipairs(run(s, layout, dtype)) do
@@ -60,6 +101,7 @@ for _ = 1, SHAPES do
           for way, t in pairs(r.paths) do
             if t.ratio and 1 / t.ratio > r.off then r.off, r.best = 1 / t.ratio, way end
           end
+          if arg[3] == 'times' then print_times(r) end
           all[#all + 1] = r
           add('all', r)
           add(('%s %s %s'):format(r.op, layout, dtype), r)
@@ -70,6 +112,7 @@ for _ = 1, SHAPES do
   collectgarbage()
 end
 
+if arg[3] == 'times' then return end
 if arg[3] then
   table.sort(all, function(a, b) return a.off > b.off end)
   for _, r in ipairs(all) do

@@ -261,7 +261,7 @@ describe('a measured path', function()
     assert.matches('^m x k x n%s+type%s+threads%s+calls%s+path%s+by%s+own%s+onednn%s+openblas\n'
       .. '20 x 48 x 33%s+f32%s+1%s+3%s+onednn%s+given\n4 x 32 x 32', tostring(list))
     backend.set_gemm 'own'
-    assert.equal("no product whose path 'auto' decides", tostring(backend.why(f)))
+    assert.equal("no product or convolution whose path 'auto' decides", tostring(backend.why(f)))
     backend.set_gemm 'auto'
     assert.has_error(function() backend.why(function() error 'mine' end) end)
     assert.equal(0, C.rg_paths_watch(0))

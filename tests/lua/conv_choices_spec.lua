@@ -206,6 +206,7 @@ describe('ways of convolutions', function()
 
   it('are measured once, each with its times, and obeyed', function()
     local layer, x = net()
+    local usual = backend.why(ridge.inference, layer, x)[1].path
     local found = ridge.autotune(ridge.inference, layer, x)
     assert.equal(1, #found)
     local c = found[1]
@@ -216,7 +217,7 @@ describe('ways of convolutions', function()
       local t = c.paths[way]
       assert.is_true(t.lo > 0 and t.lo <= t.ns and t.ns <= t.hi, way)
     end
-    assert.equal('blocked', c.standard)
+    assert.equal(usual, c.standard)
     assert.equal(0, #ridge.autotune(ridge.inference, layer, x))
     local one = ffi.new 'rg_choice'
     assert(C.rg_choice_at(0, one) == 0)
@@ -255,20 +256,23 @@ describe('ways of convolutions', function()
 
   it('are those of the rule with deterministic on, in plans of before too', function()
     local layer, x = net()
-    local wanted = ridge.inference(layer, x)
-    force(backend.why(ridge.inference, layer, x), 'product')
+    local wanted, list = ridge.inference(layer, x), backend.why(ridge.inference, layer, x)
+    local usual = list[1].path
+    force(list, 'tiles')
     local plan = ridge.capture(ridge.inference, layer, x)
-    assert.equal('product', backend.why(plan)[1].path)
+    assert.equal('tiles', backend.why(plan)[1].path)
     ridge.autotune(ridge.inference, layer, x) -- is known: nothing changes
     local one = ffi.new 'rg_choice'
     assert(C.rg_choice_at(0, one) == 0)
-    one.standard = C.RG_CONV_BLOCKED
+    for way, name in ipairs(conv_ways.WAYS) do
+      one.standard = name == usual and way or one.standard
+    end
     assert(C.rg_choice_put(one) == 0)
     plan = ridge.capture(ridge.inference, layer, x)
     C.rg_device_modes_now().deterministic = 1
     for _, p in ipairs { plan, ridge.capture(ridge.inference, layer, x) } do
       local row = backend.why(p)[1]
-      assert.same({ 'pinned', 'blocked' }, { row.by, row.path })
+      assert.same({ 'pinned', usual }, { row.by, row.path })
       for _ = 1, 2 do assert.is_true(p():equal(wanted)) end
     end
     assert.is_true(ridge.inference(layer, x):equal(wanted))
@@ -279,7 +283,7 @@ describe('ways of convolutions', function()
   it('are of one instruction set, one number of threads, one shape, type and layout', function()
     local layer, x = net()
     local row = backend.why(ridge.inference, layer, x)[1]
-    local text = choices.problem(row)
+    local text, usual = choices.problem(row), row.path
     local others = { text:gsub('t1 ', 't2 '), text:gsub('o24', 'o25'), text:gsub('nchw', 'nhwc'),
       text:gsub('f32', 'bf16'), text:gsub(' k t', ' t'), text:gsub('conv2d', 'conv2d_back_data'),
       text:gsub('g1', 'g2'), text:gsub('p0', 'p1'), text:gsub('s1', 's2'), text:gsub('d1', 'd2'),
@@ -290,17 +294,44 @@ describe('ways of convolutions', function()
     for _, other in ipairs(others) do
       if type(other) == 'string' and other ~= text then
         seen[#seen + 1] = other
-        backend.apply { choices = other .. ': product' }
-        assert.equal('blocked', backend.why(ridge.inference, layer, x)[1].path, other)
+        backend.apply { choices = other .. ': tiles' }
+        assert.equal(usual, backend.why(ridge.inference, layer, x)[1].path, other)
       end
     end
     assert.equal(14, #seen)
-    backend.apply { choices = text .. ': product' }
-    assert.equal('product', backend.why(ridge.inference, layer, x)[1].path)
+    backend.apply { choices = text .. ': tiles' }
+    assert.equal('tiles', backend.why(ridge.inference, layer, x)[1].path)
     if C.rg_machine_facts().isa_level > 0 then
       backend.set_isa(ffi.string(C.rg_isa_name(level)))
-      assert.equal('blocked', backend.why(ridge.inference, layer, x)[1].path)
+      assert.are_not.equal('tiles', backend.why(ridge.inference, layer, x)[1].path)
     end
+  end)
+
+  -- forward, for x, for the weight
+  local function expected(n, c, h, w, o, k, groups, layout, dtype)
+    local t = case({ n, c, h, w, o, k, { padding = (k - 1) / 2, groups = groups } }, layout, dtype)
+    local paths = {}
+    for _, row in ipairs(backend.why(all, t, dtype)) do
+      if row.images then
+        assert.equal('expected', row.by)
+        paths[row.op] = row.path
+      end
+    end
+    return { paths.conv2d, paths.conv2d_back_data, paths.conv2d_back_weight }
+  end
+
+  it('are expected to be the fastest by what they do, where nothing was measured', function()
+    -- as many bytes to copy as to read, and products as they lie
+    assert.same({ 'plain', 'plain', 'plain' }, expected(1, 64, 28, 28, 64, 1, 1, 'nchw', 'f32'))
+    -- copies are little beside nine taps of 64 channels
+    assert.same({ 'blocked', 'blocked', 'blocked' },
+      expected(16, 64, 28, 28, 64, 3, 1, 'nchw', 'f32'))
+    assert.same({ 'plain', 'plain', 'plain' }, expected(16, 64, 28, 28, 64, 3, 1, 'nhwc', 'f32'))
+    -- vectors of channels would be padding
+    assert.same({ 'tiles', 'tiles', 'blocked' }, expected(16, 6, 28, 28, 4, 5, 1, 'nchw', 'f32'))
+    -- in place oneDNN has loops in C alone
+    assert.same({ 'blocked', 'blocked', 'blocked' },
+      expected(1, 1, 28, 96, 1, 7, 1, 'nhwc', 'f32'))
   end)
 
   it('that cannot do the work are not taken', function()

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- `ridge autotune RECIPE`: measure which path is the fastest for each product of a recipe, and
---- keep it for this machine; `ridge autotune --probe`: what products take in general.
+--- `ridge autotune RECIPE`: measure which path is the fastest for each product and convolution of a
+--- recipe, and keep it for this machine; `ridge autotune --probe`: what products take in general.
 
 local args = require 'ridge.cli.args'
 local plain = require 'ridge.plain'
@@ -8,20 +8,23 @@ local stored = require 'ridge.cli.stored'
 
 local M = {}
 
-M.summary = "measure the paths of a recipe's products, keep them: ridge autotune mlp.lua"
+M.summary = "measure how a recipe's products and convolutions are fastest: ridge autotune mlp.lua"
 M.usage = "ridge autotune [RECIPE] [--probe] [-P name=values] [--again] [options] [-- recipe's own]"
 
 local SPEC = {
   about = [[
-Runs a recipe and measures, for each product that it computes on the CPU and that nobody has
-measured on this machine, which path is the fastest: ridge's own kernels, oneDNN or OpenBLAS. What
-is found is kept in the database, and sweeps that use it take these paths (ridge choices lists
+Runs a recipe and measures, for each product and each convolution that it computes on the CPU and
+that nobody has measured on this machine, which path is the fastest. Products: ridge's own kernels,
+oneDNN or OpenBLAS. Convolutions and their gradients: oneDNN in its own layout (blocked) or on
+images as they lie (plain), ridge's tiles for few channels, or a product where the kernel is 1 x 1.
+What is found is kept in the database, and sweeps that use it take these paths (ridge choices lists
 them). Of a sweep each point is set up and called once: nothing of it is timed or stored as a point,
 and the recipe ends where it asks for results. Another recipe runs as it is.
 
 With --probe, with or without a recipe, some dozens of products of each kind are measured first (a
 few seconds), with one thread and with all, and what others take is expected from them: products
 that nobody measured then take the path that is expected to be the fastest on this machine.
+Convolutions that nobody measured keep to a rule.
 
     ridge autotune --probe
     ridge autotune mlp.lua
@@ -51,8 +54,9 @@ end
 -- A table of what was found: what is taken, in place of what, and what that gains.
 local function print_found(found, known, path)
   local choices, unit = require 'ridge.choices', require 'ridge.show.unit'
-  local lines, changed = {}, 0
+  local lines, changed, head = {}, 0, 'm x k x n'
   for i, r in ipairs(found) do
+    if r.images then head = 'sizes' end
     local other = r.path ~= r.standard
     changed = changed + (other and 1 or 0)
     local t = r.paths[r.path]
@@ -60,7 +64,7 @@ local function print_found(found, known, path)
       other and r.standard or '', choices.gain(r), t and unit.format('ns', t.ns) or '' }
   end
   if #found > 0 then
-    plain.print(require('ridge.show.columns').text({ 'm x k x n', 'type', 'threads', 'taken',
+    plain.print(require('ridge.show.columns').text({ head, 'type', 'threads', 'taken',
       'before', 'gain', 'time' }, lines, { right = { [7] = true } }), '\n')
   end
   plain.print(('%s measured, %d by another path than the standard one%s%s\n'):format(

@@ -6,13 +6,14 @@ local stored = require 'ridge.cli.stored'
 
 local M = {}
 
-M.summary = 'the paths of products that ridge autotune found on this machine'
+M.summary = 'the paths of products and convolutions that ridge autotune found here'
 M.usage = 'ridge choices [--all] [--db FILE] [--as table|csv|json|jsonl|md] [-o FILE]'
 
 local SPEC = {
   about = [[
-One line a product, the newest of each: the path that is taken, the one that would be without it,
-how many times as fast it was (with the 95 % interval), its median time, when it was measured.
+One line a product or convolution, the newest of each: the path that is taken, the one that would
+be without it, how many times as fast it was (with the 95 % interval), its median time, when it was
+measured.
 Sweeps that use this database take what is listed; --all has other machines and versions too, which
 they do not take.
 

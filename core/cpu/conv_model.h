@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** What ways of convolutions are expected to take.
+*/
+#ifndef RIDGE_CPU_CONV_MODEL_H
+#define RIDGE_CPU_CONV_MODEL_H
+
+#include "cpu/conv.h"
+
+/* Element types and instruction sets that have rates of their own. */
+enum {
+  RG_RATES_F32_AVX2,
+  RG_RATES_F32_AVX512,
+  RG_RATES_BF16_AVX512, /* by f32, in part */
+  RG_RATES_BF16_AVX512_BF16,
+  RG_RATES_BF16_AMX,
+  RG_RATES_SETS
+};
+
+/* Kernels: oneDNN's of vectors of channels, with copies (BLOCKED; FIRST: of at most three channels,
+** which some of them read channels first) and in place (PLAIN); its matrix products, channels first
+** (COLUMNS) or of images of one channel (ONE), which are both; those of one kernel a channel
+** (DEPTH); ours. */
+enum {
+  RG_RATES_BLOCKED,
+  RG_RATES_FIRST,
+  RG_RATES_PLAIN,
+  RG_RATES_COLUMNS,
+  RG_RATES_ONE,
+  RG_RATES_BLOCKED_DEPTH,
+  RG_RATES_PLAIN_DEPTH,
+  RG_RATES_COLUMNS_DEPTH,
+  RG_RATES_TILES,
+  RG_RATES_PRODUCT,
+  RG_RATES_KERNELS
+};
+
+enum { RG_RATES_TERMS = 10 };
+
+/* The way that is expected to be the fastest of those that can do it. */
+int32_t rg_conv_expected(const rg_call *call, rg_tensor *const *out, const bool able[RG_WAYS]);
+
+/* What each term of conv_model.c takes; work: 0: conv2d, 1: its gradient for x, 2: for the weight;
+** layout: 0: channels first, 1: last.  Zeros where no such kernel was measured. */
+const int32_t *rg_conv_rates(int32_t set, int32_t work, int32_t layout, int32_t kernels);
+
+#endif
