@@ -146,8 +146,7 @@ static void of_tiles(const sizes *z, const rg_conv2d_sizes *s, double *t)
   t[2] = cells * up(z->make, TOGETHER);
   t[3] = z->src / ELEMENTS;
   t[4] = z->dst / ELEMENTS;
-  t[5] = a_copied_row * z->images * z->groups * z->sum *
-         (double)(z->work == 0 ? s->x[0] : s->y[0]);
+  t[5] = a_copied_row * z->images * z->groups * z->sum * (double)(z->work == 0 ? s->x[0] : s->y[0]);
 }
 
 /* -- Which is the fastest -------------------------------------------------------------------- */
@@ -196,9 +195,12 @@ static int32_t set_of(int32_t dtype)
     return level >= RG_ISA_AVX512 && rg_dnnl_uses(RG_DNNL_AVX512) ? RG_RATES_F32_AVX512
                                                                   : RG_RATES_F32_AVX2;
   }
-  return level >= RG_ISA_AMX && rg_dnnl_uses(RG_DNNL_AMX)                  ? RG_RATES_BF16_AMX
-         : level >= RG_ISA_AVX512_BF16 && rg_dnnl_uses(RG_DNNL_AVX512_BF16) ? RG_RATES_BF16_AVX512_BF16
-                                                                            : RG_RATES_BF16_AVX512;
+  if (level >= RG_ISA_AMX && rg_dnnl_uses(RG_DNNL_AMX)) {
+    return RG_RATES_BF16_AMX;
+  }
+  return level >= RG_ISA_AVX512_BF16 && rg_dnnl_uses(RG_DNNL_AVX512_BF16)
+             ? RG_RATES_BF16_AVX512_BF16
+             : RG_RATES_BF16_AVX512;
 }
 
 int32_t rg_conv_expected(const rg_call *call, rg_tensor *const *out, const bool able[RG_WAYS])

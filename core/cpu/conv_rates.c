@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** What the terms of conv_model.c take, in hundred-thousandths of a nanosecond on the processor
-** they were fitted on: what counts is how ways of one work stand to each other. Fitted by
-** scripts/peers/conv_rates.py to drawn convolutions, by the ratios of ways that ran in turn
-** (results/kept/conv_ways.txt).
+** they were fitted on (Intel, Emerald Rapids, under each instruction set, one thread): what counts
+** is how ways of one work stand to each other. Fitted to drawn convolutions by the ratios of ways
+** that ran in turn (results/kept/conv_ways.txt); scripts/peers/conv_rates.py has the same terms and
+** the same fit, and judges such a table.
 */
 #include "cpu/conv_model.h"
 

@@ -321,7 +321,7 @@ describe('ways of convolutions', function()
   end
 
   it('are expected to be the fastest by what they do, where nothing was measured', function()
-    -- as many bytes to copy as to read, and products as they lie
+    -- as many bytes to copy as to read, and products without a copy
     assert.same({ 'plain', 'plain', 'plain' }, expected(1, 64, 28, 28, 64, 1, 1, 'nchw', 'f32'))
     -- copies are little beside nine taps of 64 channels
     assert.same({ 'blocked', 'blocked', 'blocked' },

@@ -60,7 +60,7 @@ describe('a search', function()
     assert.equal(1, #found.points)
   end)
 
-  it('is of one net and one set of rows, by their numbers', function()
+  it('is of one net and one set of rows, by what they hold', function()
     local function net(seed) return nn.Sequential(nn.Linear(4, 4, { seed = seed })):eval() end
     local function rows(seed)
       return ridge.data.Loader({ ridge.randn(6, 4, { generator = ridge.generator(seed) }) },
