@@ -35,13 +35,23 @@ end
 
 local function pair(v) return type(v) == 'table' and COUNT(v[1]) and COUNT(v[2]) end
 
+-- Sizes of a convolution, as quant.Conv2d hands them on.
+local function convolution(v)
+  if type(v) ~= 'table' or not (pair(v.stride) and pair(v.dilation)) then return false end
+  if type(v.padding) ~= 'table' then return false end
+  for i = 1, 4 do
+    if not COUNT(v.padding[i]) then return false end
+  end
+  return COUNT(v.groups) and (v.layout == 'nchw' or v.layout == 'nhwc')
+end
+
 local function struct(name) return function(v) return ffi.istype(name, v) end end
 
 local DENSE = { n_in = COUNT, n_out = COUNT, activation = one_of(schema.ACT_NAMES) }
 
 local FIELDS = {
   ['quant.Linear'] = { DENSE, tensors = { 'weight', 'weight_scale' } },
-  ['quant.Conv2d'] = { DENSE, { kernel = pair, conv = kind 'table' },
+  ['quant.Conv2d'] = { DENSE, { kernel = pair, conv = convolution },
     tensors = { 'weight', 'weight_scale', 'x_scale', 'x_zero_point' } },
   ['quant.PackedLinear'] = { DENSE, { bits = one_of { 2, 3, 4, 6, 8 },
     group = one_of { 32, 64, 128 }, padding = whole(0, 127) }, tensors = { 'weight', 'scale' } },

@@ -26,7 +26,13 @@ M.pair = settings.pair
 ---@return number[] four
 function M.padding(value, what)
   if type(value) == 'table' and #value == 4 then
-    for i = 1, 4 do M.pair(value[i], what, 'padding {top, left, bottom, right}', 0) end
+    for i = 1, 4 do
+      if type(value[i]) == 'table' then
+        blame.raise(('%s: padding {top, left, bottom, right} is of numbers, got %s'):format(what,
+          blame.show(value[i])), 'EARG', what)
+      end
+      M.pair(value[i], what, 'padding {top, left, bottom, right}', 0)
+    end
     return value
   end
   local rows, columns = M.pair(value, what, 'padding', 0)

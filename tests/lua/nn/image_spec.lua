@@ -96,6 +96,16 @@ describe('nn.Conv2d', function()
     assert.near(bound / math.sqrt(3), weight:square():mean():sqrt():item(), 0.03 * bound)
   end)
 
+  it('takes four numbers as padding, and no table among them', function()
+    local x, four = ridge.ones(1, 1, 4, 4), { 1, { 1, 1 }, 1, 1 }
+    for name, f in pairs { conv2d = function() return x:conv2d(x, { padding = four }) end,
+      ['nn.Conv2d'] = function() return nn.Conv2d(1, 1, 3, { padding = four }) end,
+      max_pool2d = function() return x:max_pool2d(2, { padding = four }) end } do
+      assert.matches(name .. ': padding {top, left, bottom, right} is of numbers, got a table',
+        message(f), 1, true)
+    end
+  end)
+
   it("keeps the size with padding 'same', for odd and even kernels and dilations", function()
     for _, kernel in ipairs { 1, 2, 3, 4, 5 } do
       local layer = nn.Conv2d(1, 2, kernel, { padding = 'same', dilation = 2 })

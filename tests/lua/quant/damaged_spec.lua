@@ -136,8 +136,8 @@ local function changed(tree)
     -- what holds itself has no text
     local ok, text = pcall(canonical.encode, other.t[other.key])
     if ok then at.t[at.key] = canonical.decode(text) end
-  else
-    at.t[at.key] = ODD[math.random(#ODD)]
+  else -- a copy: what is put into it another time would be a circle
+    at.t[at.key] = canonical.decode(canonical.encode(ODD[math.random(#ODD)]))
   end
 end
 
@@ -248,6 +248,14 @@ describe('a damaged file of a quantized or pruned net', function()
     assert.matches('the field kernel of a nn.Conv2d', said(conv, function(list)
       first('nn.Conv2d', list).fields.kernel = canonical.list { 'x', 3 }
     end))
+    local bytes = ridge.quant.static(nn.Sequential(nn.Conv2d(1, 2, 3)):eval(),
+      { calibrate = data(1, 4, 4), rows = false })
+    for name, value in pairs { padding = canonical.list { 0, 0, canonical.list { 1 }, 0 },
+      stride = 1, dilation = canonical.list { 1, 'x' }, groups = 'x', layout = 'x' } do
+      assert.matches('the field conv of a quant.Conv2d', said(bytes, function(list)
+        first('quant.Conv2d', list).fields.conv[name] = value
+      end), name)
+    end
     assert.matches('the tensor weight of a nn.Linear', said(nn.Sequential(nn.Linear(2, 2)),
       function(list) table.remove(first('nn.Linear', list).params, 1) end))
     local norm = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm(2))
