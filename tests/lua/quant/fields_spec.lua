@@ -70,8 +70,14 @@ describe('fields of a file', function()
       return why and why:match '^the (.*) of a quant' or why
     end
     local four = { 'weight', 'weight_scale', 'x_scale', 'x_zero_point' }
+    local function sizes(more)
+      local own = { stride = { 1, 1 }, dilation = { 1, 1 }, padding = { 0, 1, 0, 1 }, groups = 1,
+        layout = 'nchw' }
+      for key, value in pairs(more or {}) do own[key] = value end
+      return own
+    end
     local function conv(more)
-      local own = dense { kernel = { 3, 0 }, conv = {} }
+      local own = dense { kernel = { 3, 0 }, conv = sizes() }
       for key, value in pairs(more) do own[key] = value end
       return of('Conv2d', own, four)
     end
@@ -80,10 +86,17 @@ describe('fields of a file', function()
       assert.equal('field kernel', conv { kernel = kernel })
     end
     assert.equal('field conv', conv { conv = 3 })
+    for name, values in pairs { stride = { 1, { 1 } }, dilation = { 1, { 1, 'x' } }, groups = { -1 },
+      padding = { 1, { 0, 0, 0 }, { 0, 0, { 1 }, 0 } }, layout = { 'x' } } do
+      for _, value in ipairs(values) do
+        assert.equal('field conv', conv { conv = sizes { [name] = value } }, name)
+      end
+    end
     for i, name in ipairs(four) do
       local list = { unpack(four) }
       table.remove(list, i)
-      assert.equal('tensor ' .. name, of('Conv2d', dense { kernel = { 1, 1 }, conv = {} }, list))
+      assert.equal('tensor ' .. name, of('Conv2d', dense { kernel = { 1, 1 }, conv = sizes() },
+        list))
     end
     local function packed(more, tensors)
       local own = dense { bits = 4, group = 32, padding = 0 }
