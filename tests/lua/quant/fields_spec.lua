@@ -86,8 +86,8 @@ describe('fields of a file', function()
       assert.equal('field kernel', conv { kernel = kernel })
     end
     assert.equal('field conv', conv { conv = 3 })
-    for name, values in pairs { stride = { 1, { 1 } }, dilation = { 1, { 1, 'x' } }, groups = { -1 },
-      padding = { 1, { 0, 0, 0 }, { 0, 0, { 1 }, 0 } }, layout = { 'x' } } do
+    for name, values in pairs { stride = { 1, { 1 } }, dilation = { 1, { 1, 'x' } },
+      groups = { -1 }, padding = { 1, { 0, 0, 0 }, { 0, 0, { 1 }, 0 } }, layout = { 'x' } } do
       for _, value in ipairs(values) do
         assert.equal('field conv', conv { conv = sizes { [name] = value } }, name)
       end
