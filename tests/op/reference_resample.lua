@@ -5,7 +5,7 @@
 return function(M) -- M: the rest of the reference
   local PLACE = {
     [0] = function(i, _, _, scale) return (i + 0.5) / scale - 0.5 end,
-    function(i, _, to, scale) return to == 1 and -0.5 or (i + 0.5) / scale - 0.5 end,
+    function(i, _, to, scale) return to == 1 and 0 or (i + 0.5) / scale - 0.5 end,
     function(i, from, _, scale)
       return scale * from == 1 and 0 or i * (from - 1) / (scale * from - 1)
     end,
