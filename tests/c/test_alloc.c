@@ -10,22 +10,13 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "blocks.h"
 #include "ridge/budget.h"
 #include "ridge/graph.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
 static const rg_memory *memory;
-
-static rg_block take(int64_t bytes)
-{
-  rg_block block = { 0 };
-
-  if (rg_block_alloc(RG_CPU, bytes, &block) != RG_OK) {
-    block.data = NULL;
-  }
-  return block;
-}
 
 /* -- Size classes ---------------------------------------------------------------- */
 

@@ -4,21 +4,12 @@
 ** that it lends.
 */
 #include "base/base.h"
+#include "blocks.h"
 #include "ridge/graph.h"
 #include "tap.h"
 #include "tensor/tensor.h"
 
 static const rg_memory *memory;
-
-static rg_block take(int64_t bytes)
-{
-  rg_block block = { 0 };
-
-  if (rg_block_alloc(RG_CPU, bytes, &block) != RG_OK) {
-    block.data = NULL;
-  }
-  return block;
-}
 
 static void test_arenas(void)
 {
