@@ -67,7 +67,8 @@ function M.kinds()
   local function bytes(x, otherwise) return tonumber(x) > 0 and tonumber(x) or otherwise end
   local l1, l2 = bytes(m.l1d_bytes, 2 ^ 15), bytes(m.l2_bytes, 2 ^ 20)
   local l3 = math.min(math.max(bytes(m.l3_bytes, 2 ^ 23) / 4, 2 * l2), 2 ^ 25)
-  local memory = floats(2 ^ 27)
+  -- past the last level, which a guest may see whole and share with others
+  local memory = floats(math.max(2 ^ 27, math.min(2 * bytes(m.l3_bytes, 2 ^ 23), 2 ^ 30)))
   local f32, bf16 = LINEAR:format('f32', 'f32'), LINEAR:format('bf16', 'bf16')
   return {
     { name = 'L1', threads = 1, code = ADD, n = floats(l1 / 2), times = 20 },
@@ -124,6 +125,7 @@ function TAKE.pass(order, generator)
   for _, kind in ipairs(generator:shuffle(M.some(order.kinds))) do
     ridge.set_num_threads(kind.threads)
     lab.shift(generator:integer(2 ^ 40))
+    protocol.seed = generator:integer(2 ^ 30)
     lab.scoped(function()
       local own, copy = unpack(lab.block({ { plan = make(kind), label = 'own' },
         { plan = make(kind), label = 'copy' } }, protocol, {}, function() end))

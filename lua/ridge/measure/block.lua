@@ -158,6 +158,7 @@ local function prepare(point, protocol, session, limits)
   local k = 1
   while k * warm.per_call_ns < shortest do k = k * 2 end
   point.warm, point.inner = warm, point.cold and 1 or protocol.calls or k
+  point.fixed = protocol.calls ~= nil
   -- calls so long that the least number of rounds would not fit take fewer samples in each
   local round_ns = protocol.budget_ns / protocol.min_rounds
   local fit = math.floor(round_ns / (point.inner * warm.per_call_ns))
@@ -183,14 +184,20 @@ local function keep_device(point, window)
       or 0 }
 end
 
+-- Untimed calls in front of a round; a fixed number of calls is kept to.
+local function settle(point)
+  if not point.fixed then return warmup.settle(point.take, point.inner) end
+  point.take(point.inner)
+  return point.inner
+end
+
 local function take_round(point, previous, services, taken)
   if point.device > 0 and not point.state then
     point.state = { before = services.device_state(point.device) }
   end
-  -- one window untimed: the point before left its own data in the caches, the collector too
+  -- the point before left its own data in the caches, the collector too
   if not point.cold then
-    point.settle_calls = point.settle_calls + point.inner
-    point.take(point.inner)
+    point.settle_calls = point.settle_calls + settle(point)
   end
   local windows = point.windows(point.inner, point.n_samples, point.cold)
   local round = {}

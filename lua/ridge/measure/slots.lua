@@ -77,9 +77,14 @@ function M.new(a, b, protocol, slot_ns, services, make, made_ns)
   return self
 end
 
--- Time of one call in a slot.  A call before it, untimed: the other candidate was here.
+-- Time of one call in a slot, behind untimed calls: the other candidate was here. A window of many
+-- calls settles within itself, and the median of a slot's windows leaves the first one out.
+local SETTLES_ITSELF = 8
+
 local function slot(c)
-  if not c.cold then c.take(1) end
+  if not c.cold then
+    if c.inner < SETTLES_ITSELF then warmup.settle(c.take, c.inner) else c.take(1) end
+  end
   local times = {}
   for i, window in ipairs(c.windows(c.inner, c.n_windows, c.cold)) do
     times[i] = warmup.duration(window) / window.calls

@@ -192,6 +192,19 @@ local function ratio_of(own, other, kept, phase)
   return statistics.median(list)
 end
 
+-- Another seed in each pass, the same whenever this pass is taken.
+local function seed_of_pass(claim)
+  return (claim.seed + 0x9e3779b1 * claim.pass) % 2 ^ 48 + 1
+end
+
+-- A point and its partner take turns in an order that is drawn for each pass: what the order itself
+-- does to them would else be in every ratio.
+local function in_order_of(claim, protocol)
+  local out = copy(protocol)
+  out.seed = ((protocol.seed or 0) + seed_of_pass(claim)) % 2 ^ 31
+  return out
+end
+
 -- The protocol of what is left of a pass of which a process that died had taken windows: as many
 -- as the phase lacks that has least of them.
 local function rest_of(protocol, kept, phases)
@@ -246,8 +259,8 @@ local function time_point(run, item, partner)
   lease(run, 'exclusive')
   run.worker:under_way(item.claim.trial, 'time')
   local kept = n > 0 and run.worker:kept(item.claim, run.env_id) or {}
-  local results = n > 0 and run.lab.block(points, rest_of(run.spec.protocol, kept, phases),
-    run.ceilings, tick_of(run, item), function(i, w)
+  local results = n > 0 and run.lab.block(points,
+    in_order_of(item.claim, rest_of(run.spec.protocol, kept, phases)), run.ceilings, tick_of(run, item), function(i, w)
       w.phase, w.partner = phases[i] or partners[i - n], i > n or nil
       run.worker:window(item.claim, w)
     end) or {}
@@ -317,10 +330,8 @@ local function partner_of(run, item)
   return partner
 end
 
--- Where memory lies in this pass: another seed in each, the same whenever this pass is taken.
-local function shift(run, claim)
-  run.lab.shift((claim.seed + 0x9e3779b1 * claim.pass) % 2 ^ 48 + 1)
-end
+-- Where memory lies in this pass.
+local function shift(run, claim) run.lab.shift(seed_of_pass(claim)) end
 
 -- One pass of a point that may be set up already.
 local function take(run, item)

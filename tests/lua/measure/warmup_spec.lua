@@ -64,3 +64,48 @@ describe('a warm-up', function()
     assert.equal(3, w.calls)
   end)
 end)
+
+describe('what another point left in the caches', function()
+  -- times of the calls in turn, the last one for ever
+  local function settled(times, k)
+    local i, asked = 0, {}
+    local calls = warmup.settle(function(n)
+      i = i + 1
+      asked[i] = n
+      return { ns = n * (times[i] or times[#times]) }
+    end, k or 1)
+    local sum = 0
+    for _, n in ipairs(asked) do sum = sum + n end
+    assert.equal(sum, calls)
+    return calls
+  end
+
+  it('goes with the calls, of which the first two may be alike', function()
+    -- 128 MB read and written beside as much of another point, ms: an L3 of 300 MB
+    assert.equal(7, settled { 8.374e6, 7.957e6, 5.823e6, 4.481e6, 4.49e6, 4.5e6, 4.48e6 })
+    assert.equal(7, settled { 8.357e6, 8.330e6, 6.317e6, 4.545e6, 4.54e6, 4.55e6, 4.54e6 })
+  end)
+
+  it('is gone behind three calls that were no faster', function()
+    assert.equal(4, settled { 5e6 })
+    assert.equal(4, settled { 5e6, 5.5e6, 4.95e6, 6e6 })
+  end)
+
+  it('is waited for eight calls at most', function()
+    local falling = {}
+    for i = 1, 20 do falling[i] = 1e6 * 0.9 ^ i end
+    assert.equal(8, settled(falling))
+    assert.equal(9, settled(falling, 3))
+  end)
+
+  it('is gone within a window of many calls', function()
+    assert.equal(8, settled({ 1e5 }, 8))
+    assert.equal(1000, settled({ 1e3 }, 1000))
+  end)
+
+  it('takes no longer than a cache takes to be filled', function()
+    assert.equal(1, settled { 1e9, 1e8 })
+    assert.equal(2, settled { 6e7 })
+    assert.equal(3, settled { 5e7 })
+  end)
+end)

@@ -6,7 +6,7 @@ local M = {}
 
 --- A new laboratory; its fields may be replaced.
 function M.new()
-  local lab = { blocks = {}, seeds = {}, shifts = {}, live = 0, peak = 0 }
+  local lab = { blocks = {}, orders = {}, seeds = {}, shifts = {}, live = 0, peak = 0 }
 
   local function result_of(point)
     local med = point.plan()
@@ -21,8 +21,9 @@ function M.new()
       samples = samples, at = at, mark = { true } }
   end
 
-  function lab.block(points, _, _, tick)
+  function lab.block(points, protocol, _, tick)
     lab.blocks[#lab.blocks + 1] = #points
+    lab.orders[#lab.orders + 1] = protocol.seed
     local out = {}
     tick('', 1)
     for i, point in ipairs(points) do out[i] = result_of(point) end

@@ -74,6 +74,14 @@ describe('a sweep in passes', function()
     for seed in pairs(shifts) do n = n + (seed ~= 0 and 1 or 0) end
     assert.equal(60, n)
     assert.equal(0, lab.shifts[#lab.shifts])
+    -- and in another order of a point's plans
+    local drawn
+    drawn, n = {}, 0
+    for _, seed in ipairs(lab.orders) do
+      n = n + (drawn[seed] and 0 or 1)
+      drawn[seed] = true
+    end
+    assert.equal(60, n)
   end)
 
   it('counts a point as done behind its last pass', function()
