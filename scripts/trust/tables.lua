@@ -49,7 +49,8 @@ local ESTIMATORS = {
   end },
   { 'trust', 'quick after trust', function(run, kind)
     local q = run.quick and run.quick.found[kind]
-    return q and run.trust and widened(q, variation.of_kind(run.trust, q.like)) or nil
+    local known = run.trust and variation.drifted(run.trust, run.trust.seconds)
+    return q and known and widened(q, variation.of_kind(known, q.like)) or nil
   end },
   { 'quick', 'same samples, old', function(run, kind)
     return run.quick and of_rounds(run.quick.found[kind].rounds) or nil

@@ -46,6 +46,7 @@ end
 -- 'noise.aa' in per cent, rates in G/s, times in ms.
 local function shown(row)
   if row.name == 'trust.processes' then return ('%d'):format(row.value) end
+  if row.name == 'trust.seconds' then return ('%.0f s'):format(row.value) end
   if row.name:find '^noise%.' or row.name:find '^trust%.' then
     return ('%.2f %%'):format(100 * row.value)
   end

@@ -15,6 +15,7 @@ local passes = require 'ridge.measure.passes'
 local random = require 'ridge.measure.random'
 local ratio = require 'ridge.show.ratio'
 local statistics = require 'ridge.measure.statistics'
+local variation = require 'ridge.measure.variation'
 
 local exp, log, sqrt = math.exp, math.log, math.sqrt
 
@@ -29,7 +30,7 @@ local SPEC = {
 }
 
 --- The kinds of work, and where their data lies.
-M.KINDS = require('ridge.measure.variation').KINDS
+M.KINDS = variation.KINDS
 M.WORDS = { small = 'x + 1, 64 floats (L1)',
             linear = 'linear, 16 x 256 x 256 (L2)',
             softmax = 'softmax, 60 x 1000', streaming = 'x + 1, 4 M floats (memory)' }
@@ -253,18 +254,19 @@ end
 
 --- Rows to be stored beside ceilings: trust.up, trust.down and of each kind trust.up.KIND,
 --- trust.down.KIND (what measure.calibration gives to intervals), trust.sd.KIND, trust.layout.KIND,
---- trust.paired.KIND, and trust.processes.
+--- trust.paired.KIND, trust.processes and trust.seconds.
 ---@param summary table
 ---@return table[] rows  name, threads, unit, value
 function M.rows(summary)
   local rows = {}
-  local function add(name, value)
-    rows[#rows + 1] = { name = 'trust.' .. name, threads = summary.threads, unit = '1',
+  local function add(name, value, unit)
+    rows[#rows + 1] = { name = 'trust.' .. name, threads = summary.threads, unit = unit or '1',
                         value = value }
   end
   add('up', summary.up)
   add('down', summary.down)
   add('processes', summary.n)
+  add('seconds', summary.seconds, 's')
   for _, k in ipairs(summary.kinds) do
     add('up.' .. k.kind, k.up)
     add('down.' .. k.kind, k.down)
@@ -358,6 +360,12 @@ function M.text(summary)
   lines[#lines + 1] = 'An interval of one process (quick, %bench) is widened by what processes'
   lines[#lines + 1] = ('of its kind of work differ by; where the kind is not known, as of a '
     .. 'function: %s.'):format(ratio.range(exp(-summary.up), exp(summary.down)))
+  local drift = variation.unseen(summary.seconds)
+  if drift > 0 then
+    lines[#lines + 1] = ('Beside it stand %s, assumed, for what changes within ten minutes: '
+      .. '--minutes 10'):format(spread(drift))
+    lines[#lines + 1] = 'sees that.'
+  end
   return table.concat(lines, '\n')
 end
 

@@ -19,6 +19,22 @@ local CACHED = { up = 0.24, down = 0.24, how = 'prior' }
 M.PRIOR = { up = 0.34, down = 0.34, how = 'prior',
   kinds = { small = CACHED, linear = CACHED, softmax = CACHED } }
 
+--- What the same process would differ by ten minutes later, which a shorter `ridge trust` cannot
+--- see: twice a standard deviation of the logarithm. The median of 40 processes within five minutes
+--- moved by 2 % between such groups, for all that a cache or arithmetic decides: the clock of the
+--- processor does (results/kept/trust_quiet.txt).
+M.DRIFT = 0.04
+
+-- A `ridge trust` of so many seconds has seen it.
+local SEES_DRIFT = 600
+
+--- The drift that a run of that length cannot have seen.
+---@param seconds number|nil  nil where nobody kept it
+---@return number drift       of the logarithm: 0 or DRIFT
+function M.unseen(seconds)
+  return seconds and seconds >= SEES_DRIFT and 0 or M.DRIFT
+end
+
 --- Nothing: where the passes of a sweep, or a made-up machine, show it themselves.
 M.NONE = { up = 0, down = 0, how = 'none' }
 
@@ -42,11 +58,28 @@ function M.kind_of(cost)
   return bytes >= LARGE and 'streaming' or 'softmax'
 end
 
+--- What `ridge trust` found, with the drift that it was too short to see.
+---@param between table       up, down, how, kinds
+---@param seconds number|nil  how long it ran
+---@return table between      another one
+function M.drifted(between, seconds)
+  local drift, kinds = M.unseen(seconds), {}
+  local function of(b)
+    return { up = math.sqrt(b.up ^ 2 + drift ^ 2), down = math.sqrt(b.down ^ 2 + drift ^ 2),
+      how = b.how }
+  end
+  for kind, b in pairs(between.kinds or {}) do kinds[kind] = of(b) end
+  local out = of(between)
+  out.kinds = kinds
+  return out
+end
+
 --- What is known of a machine.
 ---@param calibration table|nil  of measure.calibration
 ---@param services table|nil     a made-up machine has none
 ---@return table between         up, down (of the logarithm: how far a run may lie above or below
----  the median of all runs, 95 %; the largest of all kinds), how ('trust', 'prior', 'none'), kinds
+---  the median of all runs, 95 %, with the drift that `ridge trust` was too short to see; the
+---  largest of all kinds), how ('trust', 'prior', 'none'), kinds
 ---  (by kind up and down, where they are known)
 function M.of(calibration, services)
   local trust = calibration and calibration.trust
@@ -56,7 +89,7 @@ function M.of(calibration, services)
       local up, down = trust['up.' .. kind], trust['down.' .. kind]
       if up and down then between.kinds[kind] = { up = up, down = down, how = 'trust.' .. kind } end
     end
-    return between
+    return M.drifted(between, trust.seconds)
   end
   return services and M.NONE or M.PRIOR
 end

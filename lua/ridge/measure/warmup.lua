@@ -13,11 +13,11 @@ local M = {}
 -- Steady: so many windows in a row close together, among so many without a trend.
 local CLOSE, TRENDLESS, TREND_P = 3, 8, 0.05
 
--- What other work leaves in the last-level cache goes call by call: where 128 MB were read and written
--- beside as much of another point (L3 of 300 MB), the first two calls took 8.4 ms, the third 5.8,
--- and from the fifth on all took 4.3; the first two alone look settled. So a point calls on until so
--- many calls in a row were no faster than the fastest by this share, at most so many, and no longer
--- than it takes to stream through a large cache.
+-- What other work leaves in the last-level cache goes call by call: where 128 MB were read and
+-- written beside as much of another point (L3 of 300 MB), the first two calls took 8.4 ms, the third
+-- 5.8, and from the fifth on all took 4.3; the first two alone look settled. So a point calls on
+-- until so many calls in a row were no faster than the fastest by this share, at most so many, and
+-- no longer than it takes to stream through a large cache.
 local SETTLE_CALLS, SETTLE_FLAT, SETTLE_FALL, SETTLE_NS = 8, 3, 0.02, 1.5e8
 
 -- 2^40 calls that together take no time are no calls
@@ -119,8 +119,8 @@ function M.run(take, per_call_ns, protocol, limit)
            spread = (sorted[#sorted] - sorted[1]) / median }
 end
 
---- Call untimed until what another point left in the caches is gone: a window of `k` calls, and more
---- where that is fewer than eight.
+--- Call untimed until what another point left in the caches is gone: a window of `k` calls, and
+--- more where that is fewer than eight.
 ---@param take fun(k: integer): table  takes one window of k calls
 ---@param k integer
 ---@return integer calls

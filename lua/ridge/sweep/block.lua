@@ -259,8 +259,9 @@ local function time_point(run, item, partner)
   lease(run, 'exclusive')
   run.worker:under_way(item.claim.trial, 'time')
   local kept = n > 0 and run.worker:kept(item.claim, run.env_id) or {}
-  local results = n > 0 and run.lab.block(points,
-    in_order_of(item.claim, rest_of(run.spec.protocol, kept, phases)), run.ceilings, tick_of(run, item), function(i, w)
+  local protocol = in_order_of(item.claim, rest_of(run.spec.protocol, kept, phases))
+  local results = n > 0 and run.lab.block(points, protocol, run.ceilings, tick_of(run, item),
+    function(i, w)
       w.phase, w.partner = phases[i] or partners[i - n], i > n or nil
       run.worker:window(item.claim, w)
     end) or {}

@@ -167,7 +167,7 @@ describe('what another run would differ by', function()
 
   it('is what trust found, else the prior, and nothing for a made-up machine', function()
     local trust = { up = 0.1, down = 0.2, ['up.small'] = 0.3, ['down.small'] = 0.4,
-      ['up.linear'] = 0.5 }
+      ['up.linear'] = 0.5, seconds = 600 }
     local known = variation.of({ trust = trust }, {})
     assert.same({ up = 0.1, down = 0.2, how = 'trust', kinds = { small = { up = 0.3, down = 0.4,
       how = 'trust.small' } } }, known)
@@ -179,6 +179,18 @@ describe('what another run would differ by', function()
     assert.equal('prior', variation.of({ trust = { down = 1 } }).how)
     assert.equal('none', variation.of(nil, {}).how)
     assert.same({ 0, 0 }, { variation.NONE.up, variation.NONE.down })
+  end)
+
+  it('has what changes within ten minutes beside it, where trust ran for less', function()
+    for _, seconds in ipairs { 599.9, false } do
+      local known = variation.of({ trust = { up = 0.03, down = 0.1, ['up.small'] = 0.3,
+        ['down.small'] = 0.03, seconds = seconds or nil } }, {})
+      assert.near(0.05, known.up, 1e-12)
+      assert.near((0.1 ^ 2 + 0.04 ^ 2) ^ 0.5, known.down, 1e-12)
+      assert.near((0.3 ^ 2 + 0.04 ^ 2) ^ 0.5, known.kinds.small.up, 1e-12)
+      assert.near(0.05, known.kinds.small.down, 1e-12)
+      assert.same({ 'trust', 'trust.small' }, { known.how, known.kinds.small.how })
+    end
   end)
 
   it('assumes more of memory, and of calls without a known cost, before trust has run', function()

@@ -92,7 +92,9 @@ softmax, 60 x 1000                     9.3 % / 6.1 % / 3.0 %      50.0 % / 3.0 %
 x + 1, 4 M floats (memory)             12.5 % / 8.2 % / 4.0 %     50.0 % / 4.0 % / 0.0 %
 
 An interval of one process (quick, %bench) is widened by what processes
-of its kind of work differ by; where the kind is not known, as of a function: -3.85 % .. +5.00 %.]],
+of its kind of work differ by; where the kind is not known, as of a function: -3.85 % .. +5.00 %.
+Beside it stand 4.1 %, assumed, for what changes within ten minutes: --minutes 10
+sees that.]],
       trust.text { n = 12, seconds = 30, threads = 1, kinds = kinds, up = math.log(1.04),
         down = math.log(1.05), states = { n = 2, factor = 1.5, share_slow = 0.2,
           fast_s = { 2, 3.5 }, slow_s = { 0.5, 0.75 } } })
@@ -110,9 +112,12 @@ of its kind of work differ by; where the kind is not known, as of a function: -3
   it('comes back from its rows, and is what intervals of one process hold', function()
     local s = trust.summary(record_of(40, { process = 0.1, layout = 0.03, window = 0.01 }))
     local c = calibrate.calibration(trust.rows(s), 2)
-    assert.same({ s.up, s.down, 40 }, { c.trust.up, c.trust.down, c.trust.processes })
+    assert.same({ s.up, s.down, 40, s.seconds },
+      { c.trust.up, c.trust.down, c.trust.processes, c.trust.seconds })
     local between = variation.of(c)
-    assert.same({ s.up, s.down, 'trust' }, { between.up, between.down, between.how })
+    local drift = variation.unseen(s.seconds)
+    assert.same({ math.sqrt(s.up ^ 2 + drift ^ 2), math.sqrt(s.down ^ 2 + drift ^ 2), 'trust' },
+      { between.up, between.down, between.how })
     assert.equal('prior', variation.of(nil).how)
     assert.equal('prior', variation.of({ ceilings = {} }).how)
     assert.equal('none', variation.of(nil, {}).how)
