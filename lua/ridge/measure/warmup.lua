@@ -14,8 +14,8 @@ local M = {}
 local CLOSE, TRENDLESS, TREND_P = 3, 8, 0.05
 
 -- What other work leaves in the last-level cache goes call by call: where 128 MB were read and
--- written beside as much of another point (L3 of 300 MB), the first two calls took 8.4 ms, the third
--- 5.8, and from the fifth on all took 4.3; the first two alone look settled. So a point calls on
+-- written beside as much of another point (L3 of 300 MB), the first two calls took 8.4 ms, the
+-- third 5.8, and from the fifth on all took 4.3; the first two look settled. So a point calls on
 -- until so many calls in a row were no faster than the fastest by this share, at most so many, and
 -- no longer than it takes to stream through a large cache.
 local SETTLE_CALLS, SETTLE_FLAT, SETTLE_FALL, SETTLE_NS = 8, 3, 0.02, 1.5e8

@@ -105,10 +105,11 @@ describe('what processes differ by', function()
       -- as rows, and as points over the median of their kind
       local rows = {}
       for _, row in ipairs(trust.rows(got)) do
-        assert.same({ 2, '1' }, { row.threads, row.unit })
+        assert.same({ 2, row.name == 'trust.seconds' and 's' or '1' }, { row.threads, row.unit })
         rows[row.name] = row.value
       end
-      local want = { ['trust.up'] = up, ['trust.down'] = down, ['trust.processes'] = got.n }
+      local want = { ['trust.up'] = up, ['trust.down'] = down, ['trust.processes'] = got.n,
+        ['trust.seconds'] = got.seconds }
       for _, k in ipairs(got.kinds) do
         for name, value in pairs { up = k.up, down = k.down, sd = k.sd, layout = k.layout,
             paired = k.paired[9] } do
