@@ -598,33 +598,3 @@ describe('migrations that the machine hides', function()
     assert.same({}, r.flags)
   end)
 end)
-
-describe('points that take a cache from each other', function()
-  -- a call takes twice its time, where the two before it were not of the same point
-  it('are timed as if each were alone, in whatever order', function()
-    for seed = 1, 10 do
-      local machine, last, run = made_up.new(), nil, 0
-      local points = {}
-      for i = 1, 2 do
-        points[i] = { label = tostring(i), window = function(k, n)
-          local out = {}
-          for w = 1, n do
-            local ns = 0
-            for _ = 1, k do
-              run = last == i and run + 1 or 1
-              last = i
-              ns = ns + (run <= 2 and 4e6 or run == 3 and 3e6 or 2e6)
-            end
-            out[w] = machine:window(ns / k, function() return 0 end)(k, 1)[1]
-          end
-          return out
-        end }
-      end
-      local protocols = require 'ridge.measure.protocol'
-      local protocol = protocols.of_pass(protocols.protocol { seed = seed })
-      for _, r in ipairs(block.block(points, protocol, { services = machine:services() })) do
-        assert.same({ 2e6, 2e6, 2e6 }, r.samples)
-      end
-    end
-  end)
-end)

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 local here = debug.getinfo(1, 'S').source:match('^@(.*/)')
+local block = require 'ridge.measure.block'
 local made_up = dofile(here .. 'machine.lua')
 local protocols = require 'ridge.measure.protocol'
 local warmup = require 'ridge.measure.warmup'
@@ -107,5 +108,34 @@ describe('what another point left in the caches', function()
     assert.equal(1, settled { 1e9, 1e8 })
     assert.equal(2, settled { 6e7 })
     assert.equal(3, settled { 5e7 })
+  end)
+end)
+
+describe('points that take a cache from each other', function()
+  -- a call takes twice its time, where the two before it were not of the same point
+  it('are timed as if each were alone, in whatever order', function()
+    for seed = 1, 10 do
+      local machine, last, run = made_up.new(), nil, 0
+      local points = {}
+      for i = 1, 2 do
+        points[i] = { label = tostring(i), window = function(k, n)
+          local out = {}
+          for w = 1, n do
+            local ns = 0
+            for _ = 1, k do
+              run = last == i and run + 1 or 1
+              last = i
+              ns = ns + (run <= 2 and 4e6 or run == 3 and 3e6 or 2e6)
+            end
+            out[w] = machine:window(ns / k, function() return 0 end)(k, 1)[1]
+          end
+          return out
+        end }
+      end
+      local protocol = protocols.of_pass(protocols.protocol { seed = seed })
+      for _, r in ipairs(block.block(points, protocol, { services = machine:services() })) do
+        assert.same({ 2e6, 2e6, 2e6 }, r.samples)
+      end
+    end
   end)
 end)
