@@ -16,6 +16,7 @@ local random = require 'ridge.measure.random'
 local ratio = require 'ridge.show.ratio'
 local statistics = require 'ridge.measure.statistics'
 local variation = require 'ridge.measure.variation'
+local warmup = require 'ridge.measure.warmup'
 
 local exp, log, sqrt = math.exp, math.log, math.sqrt
 
@@ -58,19 +59,18 @@ local MADE = {
 
 -- -- One process ---------------------------------------------------------------------------
 
--- A function that takes one window of a plan, ns a call; warmed up.
+-- A function that takes one window of a plan, ns a call, behind what settles the caches.
 local function taker(plan, window_ns)
-  local windows, k = require('ridge.measure.native').windows(plan), 1
-  local function take()
-    local w = windows(k, 1, false)[1]
-    return (w.end_ns - w.begin_ns) / k
+  local windows = require('ridge.measure.native').windows(plan)
+  local function take(calls) return windows(calls, 1, false)[1] end
+  local k = warmup.size(take, window_ns)
+  return function()
+    warmup.settle(take, k)
+    return warmup.duration(take(k)) / k
   end
-  while take() * k < window_ns do k = k * 2 end
-  take()
-  return take
 end
 
---- One pass: every kind made twice, and the windows of both in turn.
+--- One pass: every kind made twice, and the windows of both in turn, as the rounds of a block.
 ---@param window_ns number
 ---@return table found  by kind a list of copies, each a list of ns a call
 function M.pass(window_ns)
