@@ -5,6 +5,7 @@
 #ifndef RIDGE_CPU_PACKED_DOT_H
 #define RIDGE_CPU_PACKED_DOT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Tables by bits, and rows of x, or of weights for one row of x, at a time. */
@@ -33,6 +34,20 @@ typedef struct rg_packed_bytes {
 
 /* NULL: no instruction multiplies bytes here, or it is not to be used. */
 const rg_packed_bytes *rg_packed_bytes_now(void);
+
+/* The same of x in f32, taken apart into digits (core/cpu/packed_digits.c), without what codes have
+** too much. */
+typedef struct rg_packed_digits {
+  int64_t codes; /* of a step, */
+  int64_t bytes; /* and what x takes in it */
+  /* k numbers of x; false where one is no number, or a block of them too small */
+  bool (*take)(const float *x, int64_t k, float less, void *to);
+  void (*one)(const rg_packed_row *row, const void *x, float *y);
+  void (*four)(const rg_packed_row *row, const void *x, float *y);
+} rg_packed_digits;
+
+/* NULL: other bits than 4 and 2, or no instruction for it. */
+const rg_packed_digits *rg_packed_digits_now(int32_t bits);
 
 /* y[r] = sum over groups of scale times that of (code - less) x[r]; rows of x are ldx apart. */
 typedef void rg_packed_dot(const rg_packed_row *row, const float *x, int64_t ldx, float *y);

@@ -3,9 +3,10 @@
 ** Products with weights of a few bits on the CPU.
 **
 ** Up to four rows of x are multiplied by codes as these are opened in registers, bytes by vpdpbusd
-** where it is: what crosses memory are the few bits.  For more rows 32 rows of w are opened into a
-** panel of our own f32 product, as far along the inner axis as stays in L2, so that what opening
-** costs is shared by all rows.  Sums are in f32; threads share the rows of w.
+** where it is, and one row of f32 too (core/cpu/packed_digits.c): what crosses memory are the few
+** bits.  For more rows 32 rows of w are opened into a panel of our own f32 product, as far along the
+** inner axis as stays in L2, so that what opening costs is shared by all rows.  Sums are in f32;
+** threads share the rows of w.
 */
 #include <string.h>
 
@@ -156,9 +157,11 @@ typedef struct work {
   int64_t m, n, k, groups;
   int32_t n_threads;
   float less;
-  const float *x;               /* rows without gaps; */
-  const rg_packed_bytes *bytes; /* or, where this is not NULL, */
-  const int8_t *q;              /* as bytes */
+  const float *x;                 /* rows without gaps; */
+  const rg_packed_bytes *bytes;   /* or, where this is not NULL, */
+  const int8_t *q;                /* as bytes; */
+  const rg_packed_digits *digits; /* or, where this is not NULL, */
+  const void *taken;              /* as digits */
   float *totals; /* of each group of each row of x, where there is a min or x is of bytes */
   rg_rows y;
   const rg_tensor *w, *scale, *min, *bias, *x_scale;
@@ -267,7 +270,9 @@ static void sums_of(const work *w, const rg_packed_row *row, int64_t r, bool fou
 {
   int32_t bits = w->args->bits;
 
-  if (w->bytes != NULL) {
+  if (w->digits != NULL) {
+    (four ? w->digits->four : w->digits->one)(row, w->taken, sums);
+  } else if (w->bytes != NULL) {
     (four ? w->bytes->four[bits] : w->bytes->one[bits])(row, w->q + r * w->k, sums);
   } else {
     (four ? w->kernels->four[bits] : w->kernels->dot[bits][1])(row, w->x + r * w->k, w->k, sums);
@@ -463,6 +468,17 @@ static void take_bytes(work *w, const rg_rows *x, int8_t *to)
   }
 }
 
+static int64_t bytes_of_x(const work *w)
+{
+  return rg_round_up(w->m * w->k * (int64_t)sizeof(float), 64);
+}
+
+static int64_t bytes_of_digits(const work *w)
+{
+  return w->digits == NULL ? 0
+                           : (w->k + w->digits->codes - 1) / w->digits->codes * w->digits->bytes;
+}
+
 /* Rows of x, the totals of their groups, and their scales. */
 static void take_x(work *w, const rg_rows *x, void *to)
 {
@@ -471,6 +487,10 @@ static void take_x(work *w, const rg_rows *x, void *to)
   } else {
     take_floats(w, x, to);
   }
+  if (w->digits != NULL && !w->digits->take(w->x, w->k, w->less, (char *)to + bytes_of_x(w))) {
+    w->digits = NULL;
+  }
+  w->taken = (char *)to + bytes_of_x(w);
   for (int64_t i = 0; i < w->m && w->x_scale != NULL; i++) {
     w->totals[w->m * w->groups + i] = scale_at(w->x_scale, i);
   }
@@ -478,7 +498,7 @@ static void take_x(work *w, const rg_rows *x, void *to)
 
 static rg_status run(work *w, rg_rows *x)
 {
-  int64_t bytes_x = rg_round_up(w->m * w->k * (int64_t)sizeof(float), 64);
+  int64_t bytes_x = bytes_of_x(w) + bytes_of_digits(w);
   int64_t bytes_t = rg_round_up(w->m * (w->groups + 1) * (int64_t)sizeof(float), 64);
   rg_block room = { 0 };
   rg_status status;
@@ -550,7 +570,11 @@ rg_status rg_cpu_packed_linear(const rg_call *call, rg_tensor *const *out, rg_fr
   w.less = w.min != NULL ? 0 : (float)(1 << (args->bits - 1));
   w.n_threads = rg_threads_for(2.0 * (double)w.m * (double)w.n * (double)w.k);
   w.bytes = x->_dtype == RG_I8 && w.m <= RG_PACKED_ROWS ? rg_packed_bytes_now() : NULL;
-  frame->path = w.m > RG_PACKED_ROWS ? "own:opened" : w.bytes != NULL ? "own:vnni" : "own:dots";
+  w.digits = w.m == 1 && w.bytes == NULL ? rg_packed_digits_now(args->bits) : NULL;
+  frame->path = w.m > RG_PACKED_ROWS ? "own:opened"
+                : w.bytes != NULL    ? "own:vnni"
+                : w.digits != NULL   ? "own:digits"
+                                     : "own:dots";
   status = rg_rows_begin(x, &rows);
   if (status == RG_OK) {
     status = rg_rows_begin_out(out[0], &w.y);
