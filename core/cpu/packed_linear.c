@@ -4,9 +4,9 @@
 **
 ** Up to four rows of x are multiplied by codes as these are opened in registers, bytes by vpdpbusd
 ** where it is, and one row of f32 too (core/cpu/packed_digits.c): what crosses memory are the few
-** bits.  For more rows 32 rows of w are opened into a panel of our own f32 product, as far along the
-** inner axis as stays in L2, so that what opening costs is shared by all rows.  Sums are in f32;
-** threads share the rows of w.
+** bits.  For more rows 32 rows of w are opened into a panel of our own f32 product, as far along
+** the inner axis as stays in L2, so that what opening costs is shared by all rows.  Sums are in
+** f32; threads share the rows of w.
 */
 #include <string.h>
 
