@@ -221,6 +221,25 @@ describe('time', function()
     assert.near(p.ns, sum_of(p), 1e-6 * p.ns)
   end)
 
+  it('of a range that is open while its coroutine waits is that of what counts', function()
+    local p
+    local one = coroutine.wrap(function()
+      p = ridge.profile(function(q)
+        q:start 'part'
+        x:exp()
+        coroutine.yield()
+        x:exp()
+        q:stop()
+      end, { lines = false })
+    end)
+    one()
+    spin(0.02)
+    one()
+    assert.equal('part', p.ranges[1].name)
+    assert.equal(1, p.ranges[1].calls)
+    assert.is_true(p.ranges[1].ns <= p.ns, ('%g of %g'):format(p.ranges[1].ns, p.ns))
+  end)
+
   it('of a section that goes on where others are left out is that of what counts', function()
     local p = ridge.profile(function(q)
       for i = 1, 9 do

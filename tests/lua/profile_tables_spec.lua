@@ -131,7 +131,7 @@ describe('sections', function()
       end)
     end, { rows = 5 })
     local by = named(p.sections)
-    assert.equal(3, by.outer.calls)
+    assert.equal(2, by.outer.calls) -- as its time, which is divided by them
     assert.equal(1, by.inner.calls)
     assert.is_true(by.inner.ns < by.outer.ns)
     assert.is_true(by.outer.ns <= p.ns)
@@ -205,6 +205,23 @@ describe('sections', function()
       assert.is_truthy(by[name], name)
       assert.is_true(by[name].calls >= 4, name)
     end
+  end)
+
+  it('of the user around those that are told anyway are one call, with a mean of their time',
+    function()
+    local layer, x = nn.Linear(8, 4), ridge.randn(4, 8)
+    local p = ridge.profile(function(q)
+      for _ = 1, 3 do
+        local y = layer(x):sum()
+        q:start 'backward'
+        y:backward()
+        q:stop 'backward'
+      end
+    end, { lines = false })
+    local by = named(p.sections)
+    assert.equal(3, by.backward.calls)
+    local each = require('ridge.show.unit').format('ns', by.backward.ns / 3)
+    assert.matches('%%  +' .. each, p:table { by = 'section' })
   end)
 
   it('that are stopped in the wrong order, or not open, are mistakes', function()
@@ -323,6 +340,10 @@ describe('a schedule', function()
     end
     assert.is_nil(p:text():find('nan', 1, true))
     assert.is_nil(tostring(p):find('nan', 1, true))
+    p = ridge.profile(steps(3), { wait = 3, active = 2, repeats = 0 }) -- until it ends: too early
+    assert.same({ '0 of 2 steps were measured: it ended behind step 3' }, p.notes)
+    p = ridge.profile(steps(6), { wait = 3, active = 2, repeats = 0 })
+    assert.same({}, p.notes)
   end)
 
   it('without active steps is a mistake', function()

@@ -221,8 +221,8 @@ end
 local function say_steps(self)
   local opt = self.opt
   if not self.cycle then return end
-  local wanted = opt.repeats > 0 and opt.repeats * opt.active or nil
-  if wanted and self.measured < wanted then
+  local wanted = math.max(1, opt.repeats) * opt.active -- of endless cycles the first at least
+  if self.measured < wanted then
     self.notes[#self.notes + 1] = ('%d of %s were measured: it ended behind step %d'):format(
       self.measured, plain.count(wanted, 'step'), self.taken)
   end

@@ -24,9 +24,9 @@ function Sums:of(key, fields)
   return entry
 end
 
--- Events of one kind of call.
-local function add(entry, event, own)
-  entry.calls, entry.ns = entry.calls + 1, entry.ns + event.end_ns - event.begin_ns
+-- Events of one kind of call; ns is what of its time counts: none in which its coroutine waited.
+local function add(entry, event, ns, own)
+  entry.calls, entry.ns = entry.calls + 1, entry.ns + ns
   entry.self_ns = entry.self_ns + own
   entry.flops, entry.bytes = entry.flops + event.flops, entry.bytes + event.bytes
   if event.device_ns then entry.device_ns = (entry.device_ns or 0) + event.device_ns end
@@ -114,10 +114,9 @@ local function sections_of(root)
   tree.walk(root, function(node)
     if node.kind ~= 'section' then return end
     local entry = by:of(node.name, { name = node.name })
-    entry.calls = entry.calls + node.calls
     entry.self_ns = entry.self_ns + (node.between_ns or node.self_ns)
-    if not tree.repeats(node) then
-      entry.ns = entry.ns + node.ns
+    if not tree.repeats(node) then -- the user's 'backward' has the tape's in it: one call, one time
+      entry.calls, entry.ns = entry.calls + node.calls, entry.ns + node.ns
       entry.flops, entry.bytes = entry.flops + node.flops, entry.bytes + node.bytes
     end
   end)
@@ -140,28 +139,28 @@ end
 -- -- All of it --------------------------------------------------------------------------------
 
 -- What the profile says of one operation or step.
-local function add_call(p, event, plan, own, layer)
+local function add_call(p, event, plan, ns, own, layer)
   local step = event.kind == 'step' and event.step + 1 or nil
   add(p.by_op:of(event.name .. ' ' .. event.path, { op = event.name, path = event.path,
-    device = event.device }), event, own)
+    device = event.device }), event, ns, own)
   local key = table.concat({ event.name, event.path, event.shapes, event.module or '',
     plan or '', step or '', event.device }, '\0')
   local function fields()
     return { op = event.name, path = event.path, shapes = event.shapes, module = event.module,
       plan = plan, step = step, device = event.device, threads = event.n_threads }
   end
-  add(p.by_call:of(key, fields()), event, own)
+  add(p.by_call:of(key, fields()), event, ns, own)
   p.parts[layer] = p.parts[layer] or sums()
-  add(p.parts[layer]:of(key, fields()), event, own)
+  add(p.parts[layer]:of(key, fields()), event, ns, own)
   p.op_ns = p.op_ns + own
   if event.device_ns then p.device_ns = (p.device_ns or 0) + event.device_ns end
 end
 
 -- Time of a range within one of the same name is in that one's already: recursion is timed once.
-local function add_range(p, event, own, node)
+local function add_range(p, event, ns, own, node)
   local entry = p.by_range:of(event.name, { name = event.name })
   local before = entry.ns
-  add(entry, event, own)
+  add(entry, event, ns, own)
   if tree.repeats(node) then entry.ns = before end
 end
 
@@ -191,14 +190,14 @@ function M.fill(out, copy, windows, taken)
     if event.kind == 'plan' then plans[event.serial] = event.step end
     if t.nodes[i] and event.end_ns then
       if event.kind == 'range' then
-        add_range(p, event, t.own[i], t.nodes[i])
+        add_range(p, event, t.ns[i], t.own[i], t.nodes[i])
       elseif event.kind == 'wait' then
         wait_ns = wait_ns + t.own[i]
       elseif event.kind == 'copy' then
         copy_ns = copy_ns + t.own[i]
       elseif event.kind ~= 'plan' then
-        add_call(p, event, event.kind == 'step' and plans[event.parent] or nil, t.own[i],
-          layer_of(t.nodes[i]))
+        add_call(p, event, event.kind == 'step' and plans[event.parent] or nil, t.ns[i],
+          t.own[i], layer_of(t.nodes[i]))
       end
     end
   end
