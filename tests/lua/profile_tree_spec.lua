@@ -113,6 +113,24 @@ describe('time of a layer', function()
   end)
 end)
 
+describe('shares', function()
+  it('are of all the time, of what lies between operations too', function()
+    local p = profile { { 'l', 100, 400, kind = 'range', module = 'l' },
+      { 'exp', 150, 250, parent = 1, module = 'l' }, { 'sin', 500, 600 } }
+    assert.same({ 0.1, 0.1 }, { p.operations[1].share, p.operations[2].share })
+    assert.equal(0.3, p.layer.l.share)
+    assert.equal(0.7, p.layer['(outside)'].share)
+  end)
+end)
+
+describe('a section', function()
+  it('in a module of its name is none in itself', function()
+    local p = profile { { 'part', 100, 400, kind = 'range', module = 'part' },
+      { 'part', 150, 250, kind = 'range', parent = 1 } }
+    assert.same({ 1, 100 }, { p.section.part.calls, p.section.part.ns })
+  end)
+end)
+
 describe('time of a range', function()
   it('that calls itself is that of the outermost call, and all calls are counted', function()
     local p = profile { { 'walk', 100, 400, kind = 'range' },

@@ -48,11 +48,11 @@ local function place_of(event, windows)
   return from, math.max(from, math.min(event.end_ns or windows[at].to, windows[at].to))
 end
 
--- Calls that gradients lead back to, by their serial.
+-- Calls that gradients lead back to, by their serial. An arrow to what is left out has no end.
 local function origins(p)
   local wanted = {}
   for event in p.copy:each() do
-    if event.origin then wanted[event.origin] = true end
+    if event.origin and tree.window_of(p.windows, event.serial) then wanted[event.origin] = true end
   end
   return wanted
 end
