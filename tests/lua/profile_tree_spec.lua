@@ -13,8 +13,8 @@ local function profile(list, windows)
   for i, e in ipairs(list) do
     events[i] = { name = e[1], kind = e.kind or 'op', module = e.module, shapes = '', path = '',
       parent = e.parent and e.parent - 1 or -1, serial = i - 1, begin_ns = e[2], end_ns = e[3],
-      from_ns = e[2], to_ns = e[3], flops = 0, bytes = 0, device = 'cpu', stream = 0, step = -1,
-      n_threads = 1, live_bytes = 0, device_ns = e.device_ns }
+      from_ns = e[2], to_ns = e[3], flops = e.flops or 0, bytes = e.bytes or 0, device = 'cpu',
+      stream = 0, step = -1, n_threads = 1, live_bytes = 0, device_ns = e.device_ns }
     copy.events[i - 1].begin_ns, copy.events[i - 1].end_ns = e[2], e[3] or -1
   end
   function copy.each()
@@ -120,6 +120,30 @@ describe('shares', function()
     assert.same({ 0.1, 0.1 }, { p.operations[1].share, p.operations[2].share })
     assert.equal(0.3, p.layer.l.share)
     assert.equal(0.7, p.layer['(outside)'].share)
+  end)
+
+  it('and rates are of own times, those of a device of its time there', function()
+    local p = profile { { 'outer', 100, 300, flops = 400, bytes = 800 },
+      { 'inner', 150, 250, flops = 300, bytes = 100 },
+      { 'there', 400, 410, flops = 700, bytes = 350, device_ns = 70 } }
+    local by = {}
+    for _, each in ipairs(p.operations) do by[each.op] = each end
+    assert.same({ 200, 100, 100 }, { by.outer.ns, by.outer.self_ns, by.inner.ns })
+    local function near(want, got) assert.near(want, got, 1e-9) end
+    near(4, by.outer.gflops) near(8, by.outer.gbps)
+    near(3, by.inner.gflops) near(1, by.inner.gbps)
+    near(10, by.there.gflops) near(5, by.there.gbps)
+    near(0.1, by.outer.share) near(0.1, by.inner.share) near(0.07, by.there.share)
+  end)
+end)
+
+describe('waits and copies', function()
+  it('are sums of their own times, apart from each other and from operations', function()
+    local p = profile { { 'copy', 100, 180, kind = 'copy' }, { 'wait', 120, 150, kind = 'wait' },
+      { 'exp', 200, 210 }, { 'wait', 300, 307, kind = 'wait' },
+      { 'copy', 400, 411, kind = 'copy' } }
+    assert.same({ 30 + 7, 50 + 11, 10 }, { p.wait_ns, p.copy_ns, p.op_ns })
+    assert.equal(1, #p.operations)
   end)
 end)
 
