@@ -115,10 +115,16 @@ static rg_status grad(rg_grad *g)
   return rg_rule_end(&r);
 }
 
-/* Two sums, the square of what is left, the product and the sum. */
+/* Of each element: its part of the mean, less the mean, its square, its part of the variance, and
+** less the mean times the scale; by the root of the mean square there is no mean.  Then the weight
+** and the bias, where they are. */
 static rg_cost cost(const rg_call *call)
 {
-  return rg_cost_of(call, 8.0 * (double)call->in[0]->_count);
+  const rg_layer_norm_args *args = call->args;
+  double each = args->rms != 0 ? 3 : 6;
+
+  each += (call->in[1] != NULL) + (call->in[2] != NULL);
+  return rg_cost_of(call, each * (double)call->in[0]->_count);
 }
 
 static const rg_arg layer_norm_args[] = { RG_LAYER_NORM_ARGS(RG_ARG_ROW, rg_layer_norm_args, ) };
@@ -184,9 +190,16 @@ static rg_status back_infer(rg_call *call)
   return RG_OK;
 }
 
+/* Of each element: what it was made to (2, without a mean 1), the sum for db and the product and
+** the sum for dw, the weight, the sums of what comes to the row (1, which a mean has) and of it
+** times what it was made to (2), and dx = (dy - mean - y mean(dy y)) scale (4, or 3). */
 static rg_cost back_cost(const rg_call *call)
 {
-  return rg_cost_of(call, 14.0 * (double)call->in[RG_LNB_X]->_count);
+  const rg_layer_norm_args *args = call->args;
+  double each = args->rms != 0 ? 9 : 12;
+
+  each += call->in[RG_LNB_WEIGHT] != NULL;
+  return rg_cost_of(call, each * (double)call->in[RG_LNB_X]->_count);
 }
 
 const rg_op rg_op_layer_norm_back = {

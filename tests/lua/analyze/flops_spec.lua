@@ -170,6 +170,53 @@ describe('FLOPs of one forward pass', function()
     assert.equal(c.other, a.other_flops)
   end)
 
+  it('of the other norms: without a mean three fewer, without weight and bias one fewer each',
+    function()
+    local x, c, out = ridge.randn(3, 6), counter(), {}
+    local at = flat(x)
+    for i = 0, 2 do
+      local sum = 0
+      for k = 0, 5 do sum = c.also(2, sum + at(i, 3, k, 6) ^ 2) end
+      local scale = 1 / math.sqrt(sum / 6 + 1e-5)
+      for k = 0, 5 do out[#out + 1] = c.also(2, at(i, 3, k, 6) * scale * 1) end -- and the weight
+    end
+    local rms = nn.RMSNorm(6)
+    is_near(out, ridge.inference(rms, x))
+    assert.equal(c.other, analyzed(rms, x).other_flops)
+    assert.equal(c.other - 18, analyzed(nn.RMSNorm(6, { affine = false }), x).other_flops)
+    assert.equal(6 * 18, analyzed(nn.LayerNorm(6, { affine = false }), x).other_flops)
+    assert.equal(7 * 18, analyzed(nn.LayerNorm(6, { bias = false }), x).other_flops)
+    -- those of groups are rows of a layer norm, then a weight and a bias for each channel
+    assert.equal(8 * 48, analyzed(nn.GroupNorm(2, 4), ridge.randn(2, 4, 3, 2)).other_flops)
+    -- back, of each element: with a mean 12 and the weight; without 9
+    local back = { rounds = 0, roof = false, backward = true }
+    assert.equal(13 * 18, nn.LayerNorm(6):analyze(x, back).backward_other_flops)
+    assert.equal(10 * 18, nn.RMSNorm(6):analyze(x, back).backward_other_flops)
+  end)
+
+  it('of transposed convolutions: each element goes through all taps, and back two products',
+    function()
+    for _, case in ipairs { { 3, 4, 3 }, { 3, 4, 3, stride = 2 },
+      { 4, 6, 3, stride = 2, padding = 1, groups = 2 } } do
+      local layer = nn.ConvTranspose2d(case[1], case[2], case[3], { stride = case.stride,
+        padding = case.padding, groups = case.groups })
+      local n = 2 * 5 * 6 * case[1] * (case[2] / (case.groups or 1)) * case[3] ^ 2
+      local x = ridge.randn(2, case[1], 5, 6):requires_grad_()
+      local a = layer:analyze(x, { rounds = 0, roof = false })
+      assert.same({ n, 4 * n }, { a.multiply_adds, a.backward_flops })
+    end
+  end)
+
+  it('of a GRU: three gates, and back what its states and weights need', function()
+    local B, T, I, H = 2, 3, 4, 5
+    local layer = nn.GRU(I, H)
+    local a = layer:analyze(ridge.randn(B, T, I), { rounds = 0, roof = false })
+    local of_x, of_h = B * T * 3 * H * I, B * T * 3 * H * H
+    assert.equal(of_x + of_h, a.multiply_adds)
+    -- the weights of both, and each state but the first, which nobody asks for
+    assert.equal(2 * (of_x + of_h + of_h * (T - 1) / T), a.backward_flops)
+  end)
+
   it('of an LSTM: two products a step', function()
     local B, T, I, H = 2, 3, 4, 5
     local layer, x, c = nn.LSTM(I, H), ridge.randn(B, T, I), counter()
@@ -254,6 +301,20 @@ describe('FLOPs of the backward pass', function()
     assert.equal(2 * 2 * 4 * 5 * 3, layer:analyze(x, back).backward_flops)
     local two = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 2))
     assert.equal(2 * 4 * (5 * 3 + 2 * 3 * 2), two:analyze(ridge.randn(4, 5), back).backward_flops)
+  end)
+
+  it('of a convolution are two products as large as forward, one where x requires none',
+    function()
+    for _, case in ipairs { { 3, 4, 3, stride = 2, padding = 1 }, { 4, 8, 3, groups = 4 },
+      { 4, 4, 3, groups = 4, dilation = 2 }, { 4, 8, 1, bias = false } } do
+      local layer = nn.Conv2d(case[1], case[2], case[3], { stride = case.stride,
+        padding = case.padding, dilation = case.dilation, groups = case.groups, bias = case.bias })
+      local x = ridge.randn(2, case[1], 9, 8)
+      local a = layer:analyze(x, back)
+      assert.is_true(a.flops > 0)
+      assert.equal(a.flops, a.backward_flops)
+      assert.equal(2 * a.flops, layer:analyze(x:requires_grad_(), back).backward_flops)
+    end
   end)
 
   it('of attention are five products of the weights that there are', function()
