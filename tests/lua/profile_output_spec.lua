@@ -352,6 +352,18 @@ describe('a flame graph', function()
     assert.near(boxes[2].x + 354, boxes[3].x, 0.01)
   end)
 
+  it('has colours that SVG 1.1 knows, by what a box is', function()
+    local function drawn(name, kind)
+      local text = {}
+      require('ridge.profile.flame').draw({ ns = 1, tree = { name = name, kind = kind, calls = 1,
+        ns = 1, self_ns = 1, within = {} } }, function(part) text[#text + 1] = part end)
+      return table.concat(text):match '<rect x=[^>]-fill="([^"]*)"'
+    end
+    assert.equal('#c7c7c7', drawn('', 'all')) -- hsl(0,0%,78%)
+    assert.equal('#77a5c5', drawn('', 'module')) -- hsl(205,40%,62%)
+    assert.equal('#efa47b', drawn('a', 'op')) -- hsl(21,78%,71%)
+  end)
+
   it('tells own times of what has something in it', function()
     local text = {}
     require('ridge.profile.flame').draw({ ns = 100, tree = { name = 'all', kind = 'all', calls = 1,

@@ -19,14 +19,25 @@ local HUES = { module = { 205, 40, 62 }, section = { 160, 35, 58 }, plan = { 265
   compound = { 225, 40, 68 }, lua = { 130, 35, 64 }, state = { 95, 30, 70 },
   all = { 0, 0, 78 } }
 
+-- Hue, saturation and lightness in degrees and percent, as red, green and blue: SVG 1.1 has no
+-- hsl(), and readers of it draw such boxes black.
+local function rgb(h, s, l)
+  local reach = s / 100 * math.min(l, 100 - l) / 100
+  local function part(n)
+    local k = (n + h / 30) % 12
+    return math.floor(255 * (l / 100 - reach * math.max(-1, math.min(k - 3, 9 - k, 1))) + 0.5)
+  end
+  return ('#%02x%02x%02x'):format(part(0), part(8), part(4))
+end
+
 local function colour_of(node)
   local sum = 0
   for i = 1, #node.name do sum = (sum * 31 + node.name:byte(i)) % 997 end
   local hue = HUES[node.kind]
   if hue then
-    return ('hsl(%d,%d%%,%d%%)'):format(hue[1], hue[2], hue[3] + sum % 9)
+    return rgb(hue[1], hue[2], hue[3] + sum % 9)
   end
-  return ('hsl(%d,%d%%,%d%%)'):format(8 + sum % 42, 78, 62 + sum % 11)
+  return rgb(8 + sum % 42, 78, 62 + sum % 11)
 end
 
 local function time(ns) return (unit.format('ns', ns):gsub('\226\128\175', ' ')) end
