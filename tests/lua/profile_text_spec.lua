@@ -355,6 +355,24 @@ describe('a bottleneck', function()
     assert.equal('launch', (of(90, 0)))
   end)
 
+  it('is bound by calling by the middle of what calls of nothing take', function()
+    require 'ridge'
+    local ring, closed = require 'ridge.ring', false
+    local open = ring.open
+    function ring.open()
+      local i, ends = 0, { 900, 100, 107, 5000, false, 104, 9e9 }
+      return { close = function() closed = true end, each = function()
+        return function()
+          i = i + 1
+          if i <= #ends then return { begin_ns = 0, end_ns = ends[i] or nil } end
+        end
+      end }
+    end
+    local ok, ns = pcall(require('ridge.profile.bottlenecks').call_ns)
+    ring.open = open
+    assert.same({ true, 107, true }, { ok, ns, closed })
+  end)
+
   it('is bound by what its roof says', function()
     with_roofs(function(known)
       local function of(flops, bytes, more)

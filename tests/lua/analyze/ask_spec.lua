@@ -103,6 +103,17 @@ describe('bottlenecks', function()
     assert.matches('no layer takes over 90.0 %%', tostring(a:find_bottlenecks { over = 0.9 }))
   end)
 
+  it('hold the least time of both passes against what they took', function()
+    local a = timed(10, 50, 1, 25, 14)
+    a.layers[3].roof, a.layers[3].roof_ms, a.layers[3].backward_roof_ms = 'f', 4, 6
+    a.layers[5].roof, a.layers[5].roof_ms = 'f', 5
+    a.layers[3].ms, a.layers[3].backward_ms = 20, 30
+    local list = a:find_bottlenecks()
+    assert.same({ '2', 50, 0.2, 0.2 }, { list[1].name, list[1].ms, list[1].roof_share,
+      list[2].roof_share })
+    assert.is_nil(list[3].roof_share)
+  end)
+
   it('are found in a net that has one', function()
     local net = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3000), nn.Linear(3000, 4))
     local list = net:analyze(ridge.randn(64, 16), { rounds = 5, roof = false }):find_bottlenecks()
@@ -144,6 +155,15 @@ describe('what if', function()
     for i = 1, 6, 2 do same(lines[i + 1], lines[i], 1e-9) end
     assert.equal(24 / 4 * a.flops, lines[5].flops)
     assert.matches('computed.*measured', tostring(lines))
+  end)
+
+  it('has times where it was run, forward and of the whole step, and else none', function()
+    local a = blocks():analyze(ridge.randn(4, 6, 8), { rounds = 4, roof = false })
+    assert.is_true(a.step_ms > 0)
+    local lines = a:what_if { batch = { 8 }, measure = true, rounds = 4 }
+    assert.same({ 'computed', 'measured' }, { lines[1].how, lines[2].how })
+    assert.same({}, { lines[1].ms, lines[1].step_ms })
+    assert.is_true(lines[2].ms > 0 and lines[2].ms < lines[2].step_ms)
   end)
 
   it('along another axis is that axis of the inputs, and not their first', function()
