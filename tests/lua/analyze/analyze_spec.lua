@@ -82,7 +82,7 @@ describe('the account of a step', function()
 
     it('of ' .. case[1] .. ' adds up as it is told', function()
       local a = case[2]():analyze(ridge.randn(case[3]), { rounds = 3, roof = false })
-      local ms, share = 0, 0
+      local ms, share, back = 0, 0, 0
       for _, layer in ipairs(a.layers) do
         ms, share = ms + layer.ms + layer.backward_ms, share + layer.share
       end
@@ -94,7 +94,13 @@ describe('the account of a step', function()
         if layer.flops > 0 then
           assert.near((layer.flops + layer.other_flops) / layer.ms / 1e6, layer.gflops, 1e-9)
         end
+        if layer.backward_flops > 0 then
+          assert.near((layer.backward_flops + layer.backward_other_flops) / layer.backward_ms / 1e6,
+            layer.backward_gflops, 1e-9)
+          back = back + 1
+        end
       end
+      assert.is_true(back > 0)
     end)
   end
 
