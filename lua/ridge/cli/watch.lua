@@ -64,16 +64,24 @@ local function is_over(counts)
   return (counts.pending or 0) + (counts.running or 0) == 0
 end
 
+-- The lines in place of those that were drawn before; the next `before`. The cursor need not stand
+-- where a line begins: a terminal shows ^C where it is typed. One of another size has broken its
+-- lines anew, and none knows how many there are: it is cleared.
+local function draw(lines, before, size)
+  local same = before and before.columns == size.columns
+  io.stdout:write(same and before.height > 0 and ('\r\27[%dA'):format(before.height)
+    or before and not same and '\27[H' or '\r', '\27[J', table.concat(lines, '\n'), '\n')
+  io.stdout:flush()
+  return { height = #lines, columns = size.columns }
+end
+
 local function in_terminal(st, sweep, opt, depth)
   local progress, sleep = require 'ridge.sweep.progress', require('ridge.store.clock').sleep
-  local height, left = 0, eta(st, sweep)
+  local drawn, left = nil, eta(st, sweep)
   while true do
     local size = progress.size(1)
     local lines, counts = screen(st, sweep, opt, size, depth, left)
-    io.stdout:write(height > 0 and ('\27[%dA'):format(height) or '', '\27[J',
-      table.concat(lines, '\n'), '\n')
-    io.stdout:flush()
-    height = #lines
+    drawn = draw(lines, drawn, size)
     if opt.once or is_over(counts) then return 0 end
     if require('ridge').stopping() then return 130 end
     sleep(opt.every)
@@ -100,14 +108,11 @@ end
 -- A run: its screen in a terminal, else a line each time that something came.
 local function watch_run(run, opt, terminal)
   local progress, sleep = require 'ridge.sweep.progress', require('ridge.store.clock').sleep
-  local height, changed = 0, run:look()
-  local first = true
+  local first, drawn, changed = true, nil, run:look()
   repeat
     if terminal then
-      local lines = run:screen(progress.size(1))
-      io.stdout:write(height > 0 and ('\27[%dA'):format(height) or '', '\27[J',
-        table.concat(lines, '\n'), '\n')
-      height = #lines
+      local size = progress.size(1)
+      drawn = draw(run:screen(size), drawn, size)
     elseif changed or first or run.gone then
       plain.print(run:text(), '\n')
     end

@@ -46,6 +46,7 @@ function Monitor:init(opts)
   self.options = checked
   self.began, self.rows, self.first, self.last = now(), {}, 1, 0
   self.steps, self.step_s, self.least_s, self.most_s = 0, 0, math.huge, 0
+  self.timing = 0 -- steps that are under way, one within the other
   self.sums, self.evaluations, self.trainer = {}, {}, self.options.trainer
   self.busy, self.counters = usage.read(nil)
   self.asked, self.due = self.began, self.began
@@ -117,10 +118,11 @@ local function write_usage(self)
   end
 end
 
--- Read how busy devices are where that was long ago: between two pieces of work.
+-- Read how busy devices are where that was long ago: between two pieces of work, so not while a
+-- step is timed, whatever is recorded in it.
 local function look(self)
   local at = now()
-  if at - self.asked < self.options.every then return end
+  if self.timing > 0 or at - self.asked < self.options.every then return end
   self.asked = at
   self.busy, self.counters = usage.read(self.counters)
   if self.busy.cpu_percent then add_to(self.sums, 'cpu_percent', self.busy.cpu_percent) end
@@ -188,8 +190,10 @@ local function took(self, s)
   self.least_s, self.most_s = math.min(self.least_s, s), math.max(self.most_s, s)
 end
 
-local function stepped(self, began, ...)
+local function stepped(self, began, ok, ...)
   local s = now() - began
+  self.timing = self.timing - 1
+  if not ok then error((...), 0) end
   took(self, s)
   self.at_step = self.steps
   scalar(self, 'step_time', s, self.steps)
@@ -207,7 +211,8 @@ function Monitor:step(f, ...)
   if not blame.callable(f) then
     blame.raise('monitor:step: a function is expected, got ' .. blame.show(f), 'EARG')
   end
-  return stepped(self, now(), f(...))
+  self.timing = self.timing + 1
+  return stepped(self, now(), pcall(f, ...))
 end
 
 -- The steps of a trainer that were not taken yet and whose losses are known; all losses go into the
@@ -290,7 +295,8 @@ end
 -- -- Accuracy -----------------------------------------------------------------------------
 
 --- Keep the accuracy of an evaluation, and say whether it fell (F161): only where the 95 % interval
---- of the difference to the best one does not hold 0.
+--- of the difference to the best one does not hold 0. The best is the one whose interval begins
+--- highest: one answer of one says less than 990 of 1000.
 ---@param hits number right ones
 ---@param n number out of how many
 ---@param at number|nil the step; those taken so far when left out
@@ -318,9 +324,8 @@ function Monitor:accuracy(hits, n, at)
     e.below, e.best_step = best.accuracy - e.accuracy, best.step
     e.below_lo, e.below_hi = proportion.difference(best.hits, best.n, hits, n)
     e.fell = e.below_lo > 0
-  else
-    self.best = e
   end
+  if not best or e.lo >= best.lo then self.best = e end
   self.evaluations[#self.evaluations + 1] = e
   return e
 end

@@ -35,7 +35,8 @@ function M.create(path)
     if ffi.errno() == EEXIST then return nil end
     blame.raise(('tensorboard: cannot make %s: %s'):format(path, reason()), 'EIO')
   end
-  local self = setmetatable({ path = path, fd = fd, size = 0, waiting = {}, n_waiting = 0 }, File)
+  local self = setmetatable({ path = path, fd = fd, size = 0, waiting = {}, first = 1, last = 0,
+    n_waiting = 0 }, File)
   self.handle = ffi.gc(ffi.new('int[1]', fd), function(p) C.rg_events_close(p[0]) end)
   self.lock = lock.open_shared(path)
   self.lock:try() -- there are file systems without locks
@@ -45,8 +46,27 @@ end
 --- Add a record, which `flush` writes.
 ---@param record string
 function File:add(record)
-  self.waiting[#self.waiting + 1] = record
+  self.last = self.last + 1
+  self.waiting[self.last] = record
   self.n_waiting = self.n_waiting + #record
+end
+
+local PIECE = 8192 -- bytes that are written at once, where so many wait
+
+-- The records that come next, as one text: whole ones, and not many more than there is room for in
+-- a piece. They are joined once, so that a full disk costs each try the same, however much waits.
+local function next_piece(self)
+  local at, n, size = self.first, 0, 0
+  while self.waiting[at + n] and (n == 0 or size < PIECE) do
+    size, n = size + #self.waiting[at + n], n + 1
+  end
+  if n > 1 then
+    local text = table.concat(self.waiting, '', at, at + n - 1)
+    for i = at, at + n - 2 do self.waiting[i] = nil end
+    at = at + n - 1
+    self.waiting[at], self.first = text, at
+  end
+  return self.waiting[at]
 end
 
 -- Write all of a text; false where the system refuses a part.
@@ -66,16 +86,19 @@ end
 --- Write what was added, record by record.
 function File:flush()
   if not self.fd then blame.raise('tensorboard: the writer is closed', 'EARG') end
-  local text = table.concat(self.waiting)
-  if text == '' then return end
-  if not write_all(self.fd, text) then
-    local why = reason()
-    C.rg_events_truncate(self.fd, self.size)
-    self.waiting = { text }
-    blame.raise(('tensorboard: %s cannot be written: %s; %d bytes wait for the next try'):format(
-      self.path, why, #text), 'EIO')
+  while self.first <= self.last do
+    local text = next_piece(self)
+    if not write_all(self.fd, text) then
+      local why = reason()
+      C.rg_events_truncate(self.fd, self.size)
+      blame.raise(('tensorboard: %s cannot be written: %s; %d bytes wait for the next try'):format(
+        self.path, why, self.n_waiting), 'EIO')
+    end
+    self.size, self.n_waiting = self.size + #text, self.n_waiting - #text
+    self.waiting[self.first] = nil
+    self.first = self.first + 1
   end
-  self.size, self.waiting, self.n_waiting = self.size + #text, {}, 0
+  self.first, self.last = 1, 0
 end
 
 --- Write what was added and close the file.

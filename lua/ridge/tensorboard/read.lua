@@ -146,6 +146,21 @@ rg_events_entry *rg_events_readdir(void *) __asm__("readdir");
 int rg_events_closedir(void *) __asm__("closedir");
 ]]
 
+-- Is a name of a later file than another one? Numbers in it are compared as such: of the files that
+-- were begun within a second the tenth follows the ninth.
+local function is_later(name, other)
+  local a, b = name:gmatch '(%D*)(%d*)', other:gmatch '(%D*)(%d*)'
+  while true do
+    local text, digits = a()
+    local text_2, digits_2 = b()
+    if not text or not text_2 then return text ~= nil end
+    if text ~= text_2 then return text > text_2 end
+    local x, y = tonumber(digits) or -1, tonumber(digits_2) or -1
+    if x ~= y then return x > y end
+    if digits == '' and digits_2 == '' then return false end -- both have ended
+  end
+end
+
 --- The newest event file of a folder, or the file itself; nil where there is none.
 ---@param path string
 ---@return string|nil path
@@ -159,7 +174,9 @@ function M.find(path)
     local entry = ffi.C.rg_events_readdir(folder)
     if entry == nil then break end
     local found = ffi.string(entry.name)
-    if found:find('tfevents', 1, true) and (not newest or found > newest) then newest = found end
+    if found:find('tfevents', 1, true) and (not newest or is_later(found, newest)) then
+      newest = found
+    end
   end
   ffi.C.rg_events_closedir(folder)
   return newest and ('%s/%s'):format((path:gsub('(.)/+$', '%1')), newest)

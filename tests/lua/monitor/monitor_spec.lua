@@ -150,6 +150,17 @@ describe('accuracy between evaluations (F161)', function()
     assert.equal(5, #m:history 'accuracy_lo')
   end)
 
+  it('is beside the best that is known best: one right answer of one hides no fall', function()
+    local m = ridge.monitor()
+    m:accuracy(1, 1, 1)
+    assert.is_false(m:accuracy(990, 1000, 2).fell)
+    local third = m:accuracy(500, 1000, 3)
+    assert.is_true(third.fell)
+    assert.equal(2, third.best_step)
+    assert.is_nil(m:accuracy(1, 1, 4).below)
+    assert.equal(2, m:accuracy(500, 1000, 5).best_step)
+  end)
+
   it('is of counts', function()
     local m = ridge.monitor()
     fails('so many out of n', m.accuracy, m, 5, 4)
@@ -260,6 +271,32 @@ describe('how busy the machine is (F160)', function()
     assert.is_true(s.cpu_percent >= 0 and s.cpu_percent <= 100)
     assert.is_truthy(s.metrics.cpu_percent)
     assert.matches('processors %d+ %%, by this process %d+ %%', m:report())
+  end)
+
+  it('is not read while a step is timed, whatever that records', function()
+    local m, reads = ridge.monitor(), 0
+    local real = usage.read
+    usage.read = function(before) -- luacheck: ignore 122
+      reads = reads + 1
+      return real(before)
+    end
+    local function long_ago() m.asked = -math.huge end
+    long_ago()
+    m:step(function()
+      m:record { loss = 1 }
+      m:accuracy(1, 2)
+      m:summary()
+      m:step(function() end) -- one within it does not end it
+      m:record { loss = 1 }
+      assert.equal(0, reads)
+    end)
+    assert.equal(1, reads)
+    long_ago()
+    fails('on purpose', m.step, m, function() error 'on purpose' end)
+    assert.equal(1, reads)
+    m:record { loss = 1 } -- the step that raised is over
+    usage.read = real -- luacheck: ignore 122
+    assert.equal(2, reads)
   end)
 
   it('is unavailable where it cannot be read, with the reason', function()

@@ -79,9 +79,20 @@ describe('a trainer that is watched', function()
     wait_for('an event file', function() return live.open(runs) end):close()
     local home = program.folder()
     local term = program.prompt(home, { NO_COLOR = '1' }, { 'watch', runs, '--every', '0.2' })
+    -- once it has drawn again the terminal grows
+    while not term.output:find '\27%[%d+A' do assert(term:pump(), term.output) end
+    ffi.cdef 'int rg_steps_spec_ioctl(int, unsigned long, ...) __asm__("ioctl");'
+    local size = ffi.new('unsigned short[4]', 40, 100, 0, 0)
+    assert.equal(0, ffi.C.rg_steps_spec_ioctl(term.fd, ffi.cast('unsigned long', 0x5414), size))
     local status = term:wait()
     program.remove(home)
     assert.equal(0, status, term.output)
+    -- from the beginning of a line, where a ^C has moved the cursor as well
+    local _, up = term.output:gsub('\27%[%d+A', '')
+    local _, from_beginning = term.output:gsub('\r\27%[%d+A\27%[J', '')
+    assert.equal(up, from_beginning)
+    local _, cleared = term.output:gsub('\27%[H\27%[J', '') -- once: its lines broke elsewhere
+    assert.equal(1, cleared)
     local at, seen = -1, 0 -- steps within the epoch, each further on
     local text = term.output:gsub('\r?\n  ', ' · ') -- the head takes some lines
     for step in text:gmatch 'step (%d+) ·' do

@@ -52,6 +52,23 @@ it('the newest file of a folder is found among others', function()
   assert.equal(folder .. '/events.out.tfevents.1.a', find(folder .. '/events.out.tfevents.1.a'))
 end)
 
+it('the newest of files that were begun within a second is the last one', function()
+  local find = require('ridge.tensorboard.read').find
+  os.execute('mkdir ' .. folder)
+  local begun = {}
+  for i = 1, 12 do -- the tenth by its number, not by its letters
+    begun[i] = ('%s/events.out.tfevents.1700000000.ridge.99.%d'):format(folder, i)
+    assert(io.open(begun[i], 'w')):close()
+    assert.equal(begun[i], find(folder))
+  end
+  for _, later in ipairs { '1700000000.ridge.100.1', '1700000001.host', '1700000001.host.7',
+    '01700000002' } do
+    later = folder .. '/events.out.tfevents.' .. later
+    assert(io.open(later, 'w')):close()
+    assert.equal(later, find(folder))
+  end
+end)
+
 describe('CRC-32C', function()
   it('is that of RFC 3720, B.4', function()
     assert.equal(0xe3069283, crc32c.of '123456789')
@@ -242,23 +259,55 @@ describe('an event file', function()
     assert.equal('loss', read.fields(read.fields(experiment[5][1])[1][1])[2][1])
   end)
 
-  it('keeps whole records on a full disk, and what is missing for the next try', function()
-    local w = ridge.tensorboard(folder)
-    w:scalar('a', 1)
-    -- no file may grow beyond so many bytes: as a full disk, without filling one
+  -- No file may grow beyond so many bytes while f runs: as a full disk, without filling one.
+  local function on_full_disk(size, f)
     ffi.cdef [[typedef struct { unsigned long soft, hard; } tb_limit;
       int tb_getrlimit(int, tb_limit *) __asm__("getrlimit");
       int tb_setrlimit(int, const tb_limit *) __asm__("setrlimit");
       void *tb_signal(int, void *) __asm__("signal");]]
     local before, now = ffi.new 'tb_limit', ffi.new 'tb_limit'
     ffi.C.tb_getrlimit(1, before)
-    now.soft, now.hard = w.file.size + 20, before.hard
+    now.soft, now.hard = size, before.hard
     ffi.C.tb_signal(25, ffi.cast('void *', 1)) -- SIGXFSZ ignored: the write fails
     ffi.C.tb_setrlimit(1, now)
-    local ok, err = pcall(w.scalar, w, 'a', 2)
-    local again, other = pcall(w.scalar, w, 'a', 3)
+    local ok, err = pcall(f)
     ffi.C.tb_setrlimit(1, before)
     ffi.C.tb_signal(25, ffi.cast('void *', 0))
+    assert(ok, err)
+  end
+
+  it('joins on a full disk no more for each value, however many wait', function()
+    local w, joined = ridge.tensorboard(folder), 0
+    local concat = table.concat
+    on_full_disk(w.file.size + 20, function()
+      table.concat = function(...) -- luacheck: ignore 122
+        local text = concat(...)
+        joined = joined + #text
+        return text
+      end
+      for i = 1, 3000 do pcall(w.scalar, w, 'a', i) end
+      table.concat = concat -- luacheck: ignore 122
+    end)
+    local waits = w.file.n_waiting
+    assert.is_true(waits > 100000, waits)
+    assert.is_true(joined < 20 * waits, joined / waits)
+    local size = w.file.size
+    w:flush()
+    assert.same({ 0, size + waits }, { w.file.n_waiting, w.file.size })
+    local list = read.values(w.path)
+    assert.equal(3000, #list)
+    for i, v in ipairs(list) do assert.equal(i, v.fields[2][1]) end
+    w:close()
+  end)
+
+  it('keeps whole records on a full disk, and what is missing for the next try', function()
+    local w = ridge.tensorboard(folder)
+    w:scalar('a', 1)
+    local ok, err, again, other
+    on_full_disk(w.file.size + 20, function()
+      ok, err = pcall(w.scalar, w, 'a', 2)
+      again, other = pcall(w.scalar, w, 'a', 3)
+    end)
     assert.is_false(ok)
     assert.equal('EIO', err.code)
     assert.matches('cannot be written: File too large; %d+ bytes wait for the next try',
