@@ -307,6 +307,19 @@ describe('the stages of a model (F7)', function()
       .. '+%+1%.0 ', tostring(s))
   end)
 
+  it('are the same when they are told again: nothing of the first time is live', function()
+    local function told()
+      return memory.stages {
+        model = function() return ridge.nn.Linear(512, 256) end,
+        input = function() return ridge.ones(16, 512) end,
+      }
+    end
+    local first, second = told(), told()
+    for _, name in ipairs { 'baseline', 'model', 'input', 'forward' } do
+      assert.near(first[name], second[name], 0.01, name)
+    end
+  end)
+
   it('hold what the backward pass reads', function()
     local function stages(training)
       return memory.stages {

@@ -22,11 +22,15 @@ Module.__index, Module.__newindex = parameter.index, parameter.newindex
 
 -- -- Where we are, for errors -----------------------------------------------------------------
 
-local stack, depth = {}, 0
+-- Weak: what is called is held by its caller, and a network that nobody holds any more is not held
+-- for having been called last, its weights and their packed copies with it.
+local function new_stack() return setmetatable({}, { __mode = 'v' }) end
+
+local stack, depth = new_stack(), 0
 
 state.each_has(function(calls) -- each coroutine is in calls of its own
   local before = { stack = stack, depth = depth }
-  stack, depth = calls and calls.stack or {}, calls and calls.depth or 0
+  stack, depth = calls and calls.stack or new_stack(), calls and calls.depth or 0
   return before
 end)
 

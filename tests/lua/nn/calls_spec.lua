@@ -146,3 +146,48 @@ describe('a layer', function()
     approved.check('nn/calls', all())
   end)
 end)
+
+describe('a network that nobody holds any more', function()
+  -- Tensors that there are behind a function which alone was given a network.
+  local function behind(f)
+    local function run()
+      f(nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 2)), ridge.ones(3, 6))
+    end
+    run()
+    select('#', unpack({}, 1, 200)) -- over what calls have left on the stack
+    ridge.memory.trim()
+    return ridge.memory.stats().tensors
+  end
+
+  -- More of them than where a network was called last that has none.
+  local function left(f)
+    local none = behind(function(_, x) nn.Sequential(nn.ReLU())(x) end)
+    return behind(f) - none
+  end
+
+  it('is not held for having been called last', function()
+    assert.equal(0, left(function(net, x) net(x) end))
+    assert.equal(0, left(function(net, x) ridge.inference(net, x) end))
+    assert.equal(0, left(function(net, x) net(x):sum():backward() end))
+  end)
+
+  it('is not held by the place that its error was told with', function()
+    assert.equal(0, left(function(net)
+      local ok, err = pcall(net, ridge.ones(3, 5))
+      assert.is_false(ok)
+      assert.matches('in nn.Sequential > ', tostring(err), 1, true)
+    end))
+  end)
+
+  it('is not held by a coroutine that has called it', function()
+    local calls = coroutine.wrap(function(net, x)
+      while true do
+        net(x)
+        net, x = nil, nil -- luacheck: ignore 311
+        net, x = coroutine.yield()
+      end
+    end)
+    assert.equal(0, left(calls))
+    assert.equal(0, left(calls))
+  end)
+end)
