@@ -227,4 +227,14 @@ describe('a run that is watched', function()
     assert.equal(0.75, run.last.progress)
     assert.is_true(run.over)
   end)
+
+  it('is all of the way where there were more steps than that', function()
+    local m = ridge.monitor { tensorboard = folder, total = 2 }
+    for _ = 1, 3 do m:step(function() end) end
+    m:close()
+    local run = live.open(folder)
+    run:look()
+    run:close()
+    assert.equal(1, run.last.progress)
+  end)
 end)

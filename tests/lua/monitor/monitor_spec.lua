@@ -78,7 +78,11 @@ describe('a monitor', function()
     assert.equal(4, s.total_steps)
     assert.is_true(s.average_step_time >= 0.025 and s.min_step_time >= 0.01
       and s.max_step_time >= 0.04 and s.total_time >= 4 * s.average_step_time)
-    assert.is_true(s.memory_mb >= 0 and s.peak_memory_mb >= s.memory_mb)
+    assert.is_true(s.min_step_time < s.average_step_time
+      and s.average_step_time < s.max_step_time)
+    ridge.empty(2 ^ 20):release() -- 4 MB
+    s = m:summary()
+    assert.is_true(s.memory_mb >= 0 and s.peak_memory_mb >= s.memory_mb + 3.9)
     assert.is_nil(s.gpu_usage)
     m:record { loss = 2 }
     assert.matches('^4 steps, %d+%.%d s: 0%.%d%d%d%d s a step %[0%.%d%d%d%d %.%. 0%.%d%d%d%d%]\n'

@@ -152,6 +152,25 @@ describe('a trainer that is watched', function()
     assert.is_true(history[1].rows_per_s > 60 / (s - 0.5))
   end)
 
+  it('has the rate of its own time: what it has set aside is not in it', function()
+    local monitor = ridge.monitor { tensorboard = folder }
+    local trainer = { curve = {}, began_s = 0,
+      running = { epoch = 1, epochs = 2, batches = 4, done = 1, rows = 100, aside_s = 5000 } }
+    for step = 1, 2 do
+      trainer.curve[step] = { step = step, loss = 1, seconds = step }
+      monitor.due = -math.huge
+      monitor:follow(trainer)
+      trainer.running.rows, trainer.running.aside_s = 4100, 3000 -- 2000 s later, as told
+    end
+    monitor:close()
+    local rates = {}
+    for _, v in ipairs(read.values(monitor.writer.path)) do
+      if v.tag == 'rows_per_s' then rates[#rates + 1] = v.fields[2][1] end
+    end
+    assert.equal(1, #rates)
+    assert.near(2, rates[1], 0.05)
+  end)
+
   it('is followed no further than its losses are known', function()
     local monitor = ridge.monitor()
     local trainer = { curve = { { step = 1, loss = 2, seconds = 1 }, { step = 2, seconds = 2 } },
