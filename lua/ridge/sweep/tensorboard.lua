@@ -64,7 +64,7 @@ local function curves_of(st, sweep)
     for _, at in ipairs(results.curves(st, sweep.id, c.name)) do
       by[at.trial] = by[at.trial] or {}
       table.insert(by[at.trial], { name = c.name, step = at.step, seconds = at.seconds,
-        value = at.value })
+        value = at.value or 0 / 0 }) -- the database has nothing for what is not finite
     end
   end
   return by

@@ -13,7 +13,7 @@ require('ridge').sweep 'tb' {
     m:time('fwd', function() return x + 1 end)
     m:metric('error', p.width / 4)
     m:curve('loss', { { step = 1, seconds = 1, loss = 4 }, { step = 5, seconds = 2.5,
-      loss = p.width } })
+      loss = p.width }, { step = 6, seconds = 3, loss = 0 / 0 } })
   end }:run { calibrate = false, progress = 'off' }]]
 
 describe('ridge export --as tensorboard', function()
@@ -73,6 +73,8 @@ describe('ridge export --as tensorboard', function()
     assert.same({ 1, 4, 5, params.width[2][1] }, { tags.loss[1].step, tags.loss[1].fields[2][1],
       tags.loss[2].step, tags.loss[2].fields[2][1] })
     assert.near(1.5, tags.loss[2].at - tags.loss[1].at, 1e-3)
+    local nan = tags.loss[3].fields[2][1] -- of a training that diverged
+    assert.same({ 3, 6, false }, { #tags.loss, tags.loss[3].step, nan == nan })
     assert.is_true(math.abs(tags.loss[1].at - os.time()) < 3600)
     assert.is_true(tags.fwd[1].fields[2][1] > 0)
     local h = read.fields(tags.fwd_samples[1].fields[5][1])
