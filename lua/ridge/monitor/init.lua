@@ -48,6 +48,7 @@ function Monitor:init(opts)
   self.steps, self.step_s, self.least_s, self.most_s = 0, 0, math.huge, 0
   self.timing = 0 -- steps that are under way, one within the other
   self.sums, self.evaluations, self.trainer = {}, {}, self.options.trainer
+  self.usage = {} -- sums of what was read of devices: a metric may have the same name
   self.busy, self.counters = usage.read(nil)
   self.asked, self.due = self.began, self.began
   if self.options.tensorboard and worlds.rank() == 0 then -- of several ranks one writes
@@ -125,9 +126,9 @@ local function look(self)
   if self.timing > 0 or at - self.asked < self.options.every then return end
   self.asked = at
   self.busy, self.counters = usage.read(self.counters)
-  if self.busy.cpu_percent then add_to(self.sums, 'cpu_percent', self.busy.cpu_percent) end
+  if self.busy.cpu_percent then add_to(self.usage, 'cpu_percent', self.busy.cpu_percent) end
   for name, gpu in pairs(self.busy.gpus) do
-    if gpu.percent then add_to(self.sums, name .. '_percent', gpu.percent) end
+    if gpu.percent then add_to(self.usage, name .. '_percent', gpu.percent) end
   end
   write_usage(self)
 end
@@ -139,8 +140,10 @@ local function checked(metrics, at, what)
     blame.raise(('%s: a table of numbers is expected, got %s'):format(what, blame.show(metrics)),
       'EARG')
   end
-  if at ~= nil and (type(at) ~= 'number' or at % 1 ~= 0) then -- nan and infinity are none
-    blame.raise(('%s: the step is a whole number, got %s'):format(what, blame.show(at)), 'EARG')
+  if at ~= nil -- nan and infinity are none
+      and (type(at) ~= 'number' or at % 1 ~= 0 or math.abs(at) > 2 ^ 53) then
+    blame.raise(('%s: the step is a whole number up to 2^53, got %s'):format(what,
+      blame.show(at)), 'EARG')
   end
   for name, value in pairs(metrics) do
     if OWN[name] then
@@ -359,7 +362,10 @@ end
 function Monitor:summary()
   look(self)
   local s, metrics = memory.stats(self.options.device), {}
-  for name, m in pairs(self.sums) do
+  local sums = {}
+  for name, m in pairs(self.usage) do sums[name] = m end
+  for name, m in pairs(self.sums) do sums[name] = m end
+  for name, m in pairs(sums) do
     metrics[name] = { last = m.last, step = m.step, n = m.n, not_finite = m.not_finite,
       mean = m.n > 0 and m.sum / m.n or nil, min = m.n > 0 and m.min or nil,
       max = m.n > 0 and m.max or nil }

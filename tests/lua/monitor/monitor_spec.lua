@@ -81,7 +81,9 @@ describe('a monitor', function()
     assert.is_true(s.min_step_time < s.average_step_time
       and s.average_step_time < s.max_step_time)
     ridge.empty(2 ^ 20):release() -- 4 MB
+    spin(0.02) -- is no step
     s = m:summary()
+    assert.is_true(s.total_time >= 4 * s.average_step_time + 0.02)
     assert.is_true(s.memory_mb >= 0 and s.peak_memory_mb >= s.memory_mb + 3.9)
     assert.is_nil(s.gpu_usage)
     m:record { loss = 2 }
@@ -122,7 +124,8 @@ describe('a monitor', function()
     fails('step is what each row has', m.record, m, { step = 1 })
     fails('seconds is what each row has', m.record, m, { seconds = 1 })
     fails('names and numbers are expected', m.record, m, { a = 'b' })
-    fails('the step is a whole number, got nan', m.record, m, { a = 1 }, 0 / 0)
+    fails('the step is a whole number up to 2^53, got nan', m.record, m, { a = 1 }, 0 / 0)
+    fails('the step is a whole number up to 2^53, got -', m.record, m, { a = 1 }, -2 ^ 54)
     fails('a function is expected', m.step, m, 3)
     fails('every', ridge.monitor, { every = 0 })
     fails('keep', ridge.monitor, { keep = -1 })
@@ -301,6 +304,21 @@ describe('how busy the machine is (F160)', function()
     m:record { loss = 1 } -- the step that raised is over
     usage.read = real -- luacheck: ignore 122
     assert.equal(2, reads)
+  end)
+
+  it('is kept apart from a metric of the same name', function()
+    local m = ridge.monitor()
+    local real = usage.read
+    usage.read = function() -- luacheck: ignore 122
+      return { cpu_percent = 50, gpus = { ['cuda:0'] = { percent = 20 } } }, {}
+    end
+    m.asked = -math.huge
+    m:record { cpu_percent = 7 }
+    usage.read = real -- luacheck: ignore 122
+    local s = m:summary()
+    assert.same({ 7, 1 }, { s.metrics.cpu_percent.mean, s.metrics.cpu_percent.n })
+    assert.equal(50, s.cpu_percent)
+    assert.equal(20, s.metrics['cuda:0_percent'].mean)
   end)
 
   it('is unavailable where it cannot be read, with the reason', function()
