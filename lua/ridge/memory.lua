@@ -184,7 +184,7 @@ function M.stages(opts)
   local o = options.check(STAGES, opts, 'memory.stages')
   local number = number_of(o.device, 'memory.stages')
   local list = {}
-  stage(list, 'baseline', number, ref.collect)
+  stage(list, 'baseline', number, ref.collect_all)
   local model = stage(list, 'model', number, o.model)
   local input = stage(list, 'input', number, o.input)
   if not o.forward and not blame.callable(model) then

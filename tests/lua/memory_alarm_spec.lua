@@ -132,6 +132,33 @@ describe('an alarm of memory', function()
     assert.equal('cpu', facts.device)
   end)
 
+  -- A tensor of 4 MB that nothing but what LuaJIT has compiled knows any more.
+  local function compile_with_tensor()
+    local x, n = ridge.ones(MB), 0
+    local function is_there() return x ~= nil and x.dtype == 'f32' end
+    for _ = 1, 1000 do n = is_there() and n + 1 or n end
+    assert.equal(1000, n)
+  end
+
+  it('frees what only compiled code holds, where collecting alone does not suffice', function()
+    local before = live_mb()
+    compile_with_tensor()
+    set(before + 3):check()
+    assert.near(before, live_mb(), 1)
+  end)
+
+  it('need not ring for that where memory ends', function()
+    local before = live_mb()
+    compile_with_tensor()
+    memory.set_limit((before + 6) * MB)
+    local ok, x = pcall(ridge.empty, MB)
+    memory.set_limit(0)
+    assert.is_true(ok, tostring(x))
+    x:release()
+    memory.trim()
+    assert.near(before, live_mb(), 1)
+  end)
+
   it('rings of several that are set, whichever it is', function()
     local high, low = set(live_mb() + 10000), set(live_mb() + 20)
     churn(30)

@@ -160,14 +160,16 @@ function M.fail(status, as)
   blame.raise(message, M.code(status), message:match('^([%w_.]+):'))
 end
 
--- A failed call once more if memory ran out and collecting may help; else, or if it fails again,
--- raise.
+-- A failed call once more if memory ran out and collecting may help, and once more without what
+-- compiled code holds; else, or if it fails again, raise.
 local function retry(as, status, f, ...)
-  if status == ENOMEM then
-    ref.collect()
-    C.rg_memory_trim(0)
-    for _, gpu in ipairs(gpus) do C.rg_memory_trim(gpu.number) end
-    status = f(...)
+  for _, collect in ipairs { ref.collect, ref.collect_all } do
+    if status == ENOMEM then
+      collect()
+      C.rg_memory_trim(0)
+      for _, gpu in ipairs(gpus) do C.rg_memory_trim(gpu.number) end
+      status = f(...)
+    end
   end
   if status ~= 0 then M.fail(status, as) end
 end

@@ -106,6 +106,14 @@ function M.collect()
   reap()
 end
 
+--- The same, with what compiled code holds: LuaJIT's traces keep what they were compiled for, as a
+--- network that the function of a step had as an upvalue, when nobody else has it any more. They
+--- are thrown away, and what runs on is compiled anew.
+function M.collect_all()
+  jit.flush()
+  M.collect()
+end
+
 --- More slots, for a new reference that is lost if there is no memory for them.
 local function grow(t)
   local n = handles._n

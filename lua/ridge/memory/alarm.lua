@@ -67,12 +67,17 @@ local function warn(self, before, after, freed)
         mb(tonumber(C.rg_memory_of(self.number).live_bytes))) or ''))
 end
 
--- Collect and trim; bytes that went back to the system.
+-- Collect and trim, and where that does not suffice without what compiled code holds; bytes that
+-- went back to the system.
 local function relieve(self)
   local m = C.rg_memory_of(self.number)
   local before = tonumber(m.reserved_bytes)
   ref.collect()
   C.rg_memory_trim(self.number)
+  if self.system_percent or level(self) > mark(self) then
+    ref.collect_all()
+    C.rg_memory_trim(self.number)
+  end
   return math.max(0, before - tonumber(m.reserved_bytes))
 end
 
