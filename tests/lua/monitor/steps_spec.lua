@@ -152,6 +152,21 @@ describe('a trainer that is watched', function()
     assert.is_true(history[1].rows_per_s > 60 / (s - 0.5))
   end)
 
+  it('writes some of many losses that come at once, the last one too, and keeps all', function()
+    local monitor, curve = ridge.monitor { tensorboard = folder }, {}
+    for step = 1, 1203 do curve[step] = { step = step, loss = 1 / step, seconds = step } end
+    monitor:follow { curve = curve, began_s = 0, running = { epoch = 1, epochs = 2,
+      batches = 4000, done = 1203, rows = 1203, aside_s = 0 } }
+    monitor:close()
+    local steps = {}
+    for _, v in ipairs(read.values(monitor.writer.path)) do
+      if v.tag == 'training_loss' then steps[#steps + 1] = v.step end
+    end
+    assert.equal(401, #steps) -- each third: at most 500
+    assert.same({ 3, 6, 1203 }, { steps[1], steps[2], steps[#steps] })
+    assert.equal(1203, #monitor:history 'training_loss')
+  end)
+
   it('has the rate of its own time: what it has set aside is not in it', function()
     local monitor = ridge.monitor { tensorboard = folder }
     local trainer = { curve = {}, began_s = 0,
