@@ -75,8 +75,9 @@ describe('the best batch size', function()
     local args, state, trials = sweep_row(found.kept.name)
     assert.equal('done', state)
     assert.equal(#found.tries, #trials)
-    assert.same({ found.best, found.reason, 'inference', 'linear{64,32}', 0.5, found.budget },
-      { args.best, args.reason, args.kind, args.model, args.share, args.budget })
+    assert.same({ found.best, found.reason, 'inference', 'linear{64,32}', 0.5, found.budget, 'f32',
+      ridge.backend.threads(), 'memory', found.total }, { args.best, args.reason, args.kind,
+      args.model, args.share, args.budget, args.dtype, args.threads, args.stop, args.memory })
     local oom = 0
     for _, trial in ipairs(trials) do
       if trial.state == 'oom' then
@@ -89,8 +90,10 @@ describe('the best batch size', function()
     assert.equal(0, st.db:value "SELECT count(*) FROM worker WHERE how IS NOT 'done'")
     st:close()
     -- another search is another generation
-    local again = bench.batch_size('linear{64,32}', { max = 4, db = db })
+    local again = bench.batch_size('linear{64,32}', { max = 4, db = db, dtype = 'bf16' })
     assert.equal(found.kept.name .. '-2', again.kept.name)
+    args = sweep_row(again.kept.name)
+    assert.same({ 'bf16', 'max', 4 }, { args.dtype, args.stop, args.best })
   end)
 
   it('is not searched for where it could not be kept', function()

@@ -106,6 +106,36 @@ describe('a small model', function()
     refused('they are not known when a plan is made', ridge.graph, data, x)
   end)
 
+  it('has 64 functions in each other, or 64 branches, and no more', function()
+    local function functions(n)
+      local m = model({ { 'f1', { 'x' }, { 'y' } } }, { { 'x', 'f32' } }, { 'y' })
+      m.graph.nodes[1].domain = 'd'
+      for i = 1, n do
+        local inner = graph_of({ { i < n and 'f' .. i + 1 or 'Neg', { 'a' }, { 'b' } } })
+        inner.nodes[1].domain = i < n and 'd' or ''
+        m.functions[i] = { name = 'f' .. i, domain = 'd', inputs = { 'a' }, outputs = { 'b' },
+          nodes = inner.nodes }
+      end
+      return load(m)
+    end
+    local function branches(n)
+      local nodes, output = { { 'Neg', { 'x' }, { 'y0' } } }, 'y0'
+      for i = 1, n do
+        local inside = { type = 'graph', value = graph_of(nodes, {}, { output }) }
+        output = 'y' .. i
+        nodes = { { 'If', { 'c' }, { output }, { then_branch = inside, else_branch = {
+          type = 'graph', value = graph_of({ { 'Abs', { 'x' }, { 'e' .. i } } }, {},
+            { 'e' .. i }) } } } }
+      end
+      return load(model(nodes, { { 'x', 'f32' } }, { output },
+        { { 'c', ridge.ones(1):to('bool') } }))
+    end
+    for _, of in ipairs { functions, branches } do
+      assert.equal(-2, of(64)(ridge.full(2, 1)):item())
+      refused('stand in each other more than 64 deep', of, 65)
+    end
+  end)
+
   it('takes inputs that fit', function()
     local m = load(model({ { 'Relu', { 'x' }, { 'y' } } }, { { 'x', 'f32', { 'N', 3 } } }, { 'y' }))
     assert.same({ 5, 3 }, m(ridge.ones(5, 3)).shape)
