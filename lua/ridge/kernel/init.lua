@@ -128,7 +128,7 @@ end
 -- A line of whoever sits before the notebook. Requests that come meanwhile wait.
 function Kernel:ask()
   if not self.allow_stdin then
-    blame.raise('there is nobody who could be asked: this front end has no input', 'ENOTSUP')
+    blame.raise('there is nobody who could be asked: this front end has no input', 'ENOSUP')
   end
   io.stdout:flush()
   self:send('stdin', 'input_request', { prompt = '', password = false }, self.from)

@@ -53,7 +53,7 @@ local function load()
     reason = reason or tostring(found):gsub('\n.*', '')
   end
   blame.raise(('a kernel speaks over ZeroMQ, which is not here (%s): apt-get install libzmq5')
-    :format(reason), 'ENOTSUP')
+    :format(reason), 'ENOSUP')
 end
 
 --- Whether the library is there.

@@ -234,7 +234,7 @@ function M.external(given)
   local path = found(opt.command[1])
   if not path then
     blame.raise(('measure.external: there is no program %s on the PATH'):format(
-      blame.show(opt.command[1])), 'ENOENT')
+      blame.show(opt.command[1])), 'EARG')
   end
   local program = { path }
   for i = 2, #opt.command do program[i] = opt.command[i] end
