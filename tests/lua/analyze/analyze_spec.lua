@@ -5,6 +5,7 @@ local ridge = require 'ridge'
 local nn = ridge.nn
 local layers_of = require 'ridge.analyze.layers'
 local step = require 'ridge.analyze.step'
+local times = require 'ridge.analyze.times'
 local watch = require 'ridge.analyze.watch'
 
 local COUNTED = { rounds = 0, roof = false }
@@ -103,6 +104,29 @@ describe('the account of a step', function()
       assert.is_true(back > 0)
     end)
   end
+
+  it('has shares of a step that takes no millisecond, and none of one that takes nothing', function()
+    local was = times.of
+    for _, case in ipairs { { 1e-3, 1 }, { 0, 0 } } do
+      times.of = function(...)
+        local told = was(...)
+        for _, row in pairs(told.rows) do row[1], row[2] = row[1] * case[1], row[2] * case[1] end
+        return told
+      end
+      local ok, a = pcall(function()
+        return nn.Sequential(nn.Linear(4, 4), nn.ReLU()):analyze(ridge.randn(2, 4),
+          { rounds = 3, roof = false })
+      end)
+      times.of = was
+      assert(ok, a)
+      local share = 0
+      for _, layer in ipairs(a.layers) do share = share + layer.share end
+      local outside = a.outside.ms + a.outside.backward_ms
+      assert.near(case[2] > 0 and 1 - outside / a.watched_ms or 0, share, 1e-9)
+      local told = tostring(a):match '\noutside[^\n]-([%d.]+)[^%d\n]*%%'
+      assert.near(case[2] > 0 and 100 * outside / a.watched_ms or 0, tonumber(told), 0.051)
+    end
+  end)
 
   it('says what each layer gave, which its gradient does not', function()
     local by = by_name(cnn():analyze(ridge.randn(3, 2, 8, 8), COUNTED))
