@@ -190,6 +190,33 @@ sees that.]],
     end, '4 processes are too few')
   end)
 
+  it('is measured for as long as asked, and each part has its second', function()
+    local process, native = require 'ridge.process', require 'ridge.measure.native'
+    local services, was, asked = native.services(), process.spawn, {}
+    process.spawn = function(how)
+      assert.equal('ridge.measure.trust', how.module)
+      return { send = function(_, text) asked[#asked + 1] = text end, close = function() end,
+        receive = function() return '{ small = { { 1 } } }' end }
+    end
+    local began = services.now()
+    local ok, record = pcall(trust.measure, { minutes = 0.1 / 60, least = 3, window_ns = 1e4 })
+    local took = (services.now() - began) / 1e9
+    process.spawn = was
+    assert(ok, record)
+    assert.is_true(took >= 0.1)
+    assert.is_true(#record.passes >= 3)
+    assert.equal(#asked, #record.passes)
+    assert.matches('^10000 %d+$', asked[1])
+    for _, list in ipairs { record.passes, record.windows } do
+      local last = 0
+      for _, part in ipairs(list) do
+        assert.is_true(part.at_s >= last and part.at_s < took)
+        last = part.at_s
+      end
+    end
+    assert.is_true(record.windows[#record.windows].at_s > record.passes[#record.passes].at_s)
+  end)
+
   it('is measured in fresh processes, printed, drawn', function()
     local folder = program.folder()
     local db, path = folder .. '/t.db', folder .. '/t.png'

@@ -209,6 +209,15 @@ describe('progress', function()
     assert.equal('', out.text)
   end)
 
+  it('says at its end how long it took, from its own beginning', function()
+    out, now = screen(), 1000
+    p = progress.new('land', { total = 2 }, { style = 'bar', out = out, width = 60,
+      now = function() return now end })
+    now = 1075
+    p:finish()
+    assert.matches('land 0/2 · 1:15 in all', out.text, 1, true)
+  end)
+
   it('writes durations as people do', function()
     assert.equal('0 s', progress.duration(0.2))
     assert.equal('59 s', progress.duration(59.4))
