@@ -105,7 +105,7 @@ describe('the account of a step', function()
     end)
   end
 
-  it('has shares of a step that takes no millisecond, and none of one that takes nothing', function()
+  it('has shares of a step below a millisecond, and none of one that takes nothing', function()
     local was = times.of
     for _, case in ipairs { { 1e-3, 1 }, { 0, 0 } } do
       times.of = function(...)

@@ -77,6 +77,13 @@ describe('completion', function()
   it('has each command and option in each shell', function()
     local text = {}
     for shell, at in pairs(path) do text[shell] = run('cat ' .. at) end
+    local first = ' ' .. text.bash:match "\n    ''%) words='(.-)' ;;" .. ' '
+    for _, flag in ipairs(described.flags) do
+      assert.truthy(first:find(' ' .. flag.flag .. ' ', 1, true), flag.flag)
+    end
+    for _, command in ipairs(described.all) do
+      assert.truthy(first:find(' ' .. command.name .. ' ', 1, true), command.name)
+    end
     for _, command in ipairs(described.all) do
       local name = command.name
       local bash = assert(text.bash:match(('\n    %s%%) words=(%%b\'\')'):format(

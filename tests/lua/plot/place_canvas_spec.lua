@@ -126,6 +126,17 @@ describe('the sheet', function()
     c:close()
   end)
 
+  it('has lines with round ends, and dashes that end where they should', function()
+    local c = sheet()
+    c:polyline({ 20, 60 }, { 30, 30 }, BLACK, 10, { 10, 10 })
+    covers(c, 20, 25, 50, 35)
+    c = sheet()
+    c:polyline({ 20, 60 }, { 30, 30 }, BLACK, 10, { 10, 10 }) -- what is drawn next is no dash
+    c:polyline({ 20, 40, 60 }, { 30, 30, 30 }, BLACK, 10, {})
+    assert.is_false(inked(c, 15.5, 25.5) or inked(c, 64.5, 34.5))
+    covers(c, 15, 25, 65, 35)
+  end)
+
   it('has marks of one size around their middle, and outlines that are hollow', function()
     for _, shape in ipairs(color.SHAPES) do
       local c = sheet()

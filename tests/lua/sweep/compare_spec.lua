@@ -96,6 +96,25 @@ describe('stored results', function()
     assert.equal('faster', compare.databases(b, a)[1].verdict)
   end)
 
+  it('have a ratio and no interval where one side has none, or half of one', function()
+    local function with(path, lo, hi)
+      local db = sqlite.open(path, 'write')
+      db:run('UPDATE timing SET ci_lo = ?1, ci_hi = ?2', lo, hi)
+      db:close()
+      return path
+    end
+    local a, b = measured('a', 1000), measured('b', 1200)
+    for _, ends in ipairs { {}, { 990 }, { nil, 1010 } } do
+      local lo, hi = ends[1], ends[2]
+      for _, found in ipairs { compare.databases(with(a, lo, hi), with(b, 1190, 1210))[1],
+          compare.databases(with(a, 990, 1010), with(b, lo, hi))[1] } do
+        assert.same({ verdict = 'open', reason = 'no interval is stored' },
+          { verdict = found.verdict, reason = found.reason, lo = found.ci_lo, hi = found.ci_hi })
+        assert.near(1.2, found.ratio, 1e-2)
+      end
+    end
+  end)
+
   -- Two sweeps of one file, and one of another: each side is the sweep that was named, not the
   -- first of its file, and the first of two generations is not the second.
   it('of two sweeps are of these two, in one database too', function()
