@@ -293,7 +293,6 @@ end
 ---@return string[] left what was left out: sentences
 function M.page(st, name, opt)
   local sweep = query.sweep(st, name)
-  schema.views(st.db)
   local params, wanted = results.params(st, sweep.id), opt and opt.wanted
   local source = sources.of(st, sweep, wanted or answer.usual(results.directions(st, sweep.id)))
   local said = answer.of(st, sweep, source, wanted)

@@ -33,6 +33,12 @@ describe('where', function()
     assert.same({ 'i8', { 7, -1 } }, made(i8, -1))
     assert.same({ 'i64', { 300, 8 } }, made(300, i8))
     assert.same({ 'f32', { 7, 0.5 } }, made(i8, 0.5))
+    for sign = -1, 1, 2 do -- 64 bits hold what is below 2^63
+      assert.same({ 'i64', { 7, sign * (2 ^ 63 - 1024) } }, made(i8, sign * (2 ^ 63 - 1024)))
+      for _, large in ipairs { 2 ^ 63, 2 ^ 64, 2 ^ 80 } do
+        assert.same({ 'f32', { 7, sign * large } }, made(i8, sign * large))
+      end
+    end
     assert.same({ 'f32', { -INF, 8 } }, made(-INF, i8))
     assert.same({ 'f16', { 0.5, 8 } }, made(0.5, i8:to 'f16'))
     assert.same({ 'f64', { 7, 0.1 } }, made(i8:to 'f64', 0.1))
