@@ -29,7 +29,7 @@ static float of_bf16(uint16_t h)
   return x;
 }
 
-/* -- Bits as tiles ------------------------------------------------------------------------------ */
+/* -- Bits as tiles ---------------------------------------------------------------------------- */
 
 /* Where the sign of column c in step l stands: pairs of steps, in tiles of 16 columns. */
 static int64_t place(int64_t l, int64_t c)
@@ -76,7 +76,7 @@ static void test_expand(void)
   ok(guarded, "and nothing behind the last tile");
 }
 
-/* -- Numbers in parts --------------------------------------------------------------------------- */
+/* -- Numbers in parts ------------------------------------------------------------------------- */
 
 static void test_split(void)
 {
