@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tap.h"
+#include "op/op.h"
 #include "ridge/element.h"
 #include "ridge/op.h"
 #include "ridge/ring.h"
@@ -147,11 +148,33 @@ static void test_more(int32_t reader, int64_t *at)
   rg_tensor_release(x);
 }
 
+/* Without memory for the table, its index or a key a call has no shapes; the next one may. */
+static void test_no_memory(void)
+{
+  extern const rg_op rg_op_copy;
+  rg_tensor *x = made(&KINDS[0]);
+  const rg_tensor *in[] = { x };
+  const rg_call call = { .op = &rg_op_copy, .in = in, .n_in = 1, .n_out = 1 };
+
+  for (int64_t n = 1; n <= 3; n++) {
+    rg_alloc_fail_at(n);
+    const int32_t id = rg_shapes_of(&call, &x);
+    rg_alloc_fail_at(0);
+    is_int(id, -1, "no memory, no shapes");
+  }
+  const int32_t id = rg_shapes_of(&call, &x);
+
+  ok(strcmp(rg_shapes_text(id), "f32[6] -> f32[6]") == 0, "then there is some");
+  is_int(rg_shapes_of(&call, &x), id, "and it is kept");
+  rg_tensor_release(x);
+}
+
 int main(void)
 {
   int32_t reader = -1;
   int64_t at = 0;
 
+  test_no_memory();
   is_status(rg_reader_open(OP, 0, 1000, &reader), RG_OK, "a reader");
   test_alike(reader, &at);
   test_places(reader, &at);
