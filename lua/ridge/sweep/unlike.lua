@@ -17,13 +17,14 @@ local ANY = ([[/* unlike machines */ SELECT max(n) FROM (SELECT count(*) AS n FR
     SELECT DISTINCT %s FROM main.env e %s) GROUP BY kind)]]):format(hardware.COLUMNS,
   hardware.JOINS)
 
--- Where points were measured: their passes may have been taken on several machines.
+-- Where points were measured: their passes may have been taken on several machines, that of the
+-- last pass comes last.
 local OF = ([[/* unlike machines of a sweep */ SELECT %s, o.trial
-  FROM (SELECT DISTINCT t.id AS trial, coalesce(p.env_id, a.env_id) AS env_id FROM main.trial t
-    JOIN main.attempt a ON a.id = t.best_attempt
+  FROM (SELECT t.id AS trial, coalesce(p.env_id, a.env_id) AS env_id, max(p.pass) AS pass
+    FROM main.trial t JOIN main.attempt a ON a.id = t.best_attempt
     LEFT JOIN main.attempt p ON p.series = a.series AND p.outcome = 'ok'
-    WHERE t.sweep_id IN (%%s) AND t.role = '%%s') o
-  JOIN main.env e ON e.id = o.env_id %s ORDER BY o.trial, m.id]]):format(hardware.FACTS,
+    WHERE t.sweep_id IN (%%s) AND t.role = '%%s' GROUP BY 1, 2) o
+  JOIN main.env e ON e.id = o.env_id %s ORDER BY o.trial, o.pass, m.id]]):format(hardware.FACTS,
   hardware.JOINS)
 
 local function is_mixed(st) return (st.db:value(ANY) or 0) >= 2 end

@@ -139,6 +139,57 @@ describe('a sweep of two unlike machines', function()
     assert.matches(anchors.NONE .. '$', told(path))
   end)
 
+  -- A file of the fast machine alone, with a second machine that no point is of yet; then some SQL.
+  local function with_other(name, sql)
+    local path = ('%s/%s.db'):format(folder, name)
+    ridge.merge(path, fast)
+    store.with(path, 'write', function(st)
+      st.db:exec [[INSERT INTO machine SELECT 90, x'b0b1b2b3b4b5b6b7', 'node2', 'Slow 2', sockets,
+          cores, threads, isa, l1d, l2, l3, ram, os, kernel, virt, facts FROM machine WHERE id = 1;
+        INSERT INTO device SELECT 90, 90, kind, uuid, name, mem, facts FROM device WHERE id = 1;
+        INSERT INTO env SELECT 90, x'e0', 90, build_id, 90, governor, turbo, smt, aslr, thp, cpuset,
+          cpu_quota, vars FROM env WHERE id = 1]]
+      st.db:exec(sql)
+    end)
+    return path
+  end
+
+  it('may share a point: it is of both, and of the machine of its last pass', function()
+    for cpu, passes in pairs { ['Fast 1'] = 'pass < 3', ['Slow 2'] = 'pass > 3' } do
+      local path = with_other('passes ' .. cpu, ([[UPDATE attempt SET env_id = 90 WHERE %s
+        AND trial_id IN (SELECT id FROM trial WHERE role = 'point')]]):format(passes))
+      store.with(path, 'read', function(st)
+        local found = unlike.kinds(st, { { id = 1 } })
+        assert.same({ 2, 24, 24 }, { #found, found[1].points, found[2].points })
+      end)
+      local rows = ridge.open(path):sweep 'shared':results()
+      assert.equal(24, #rows)
+      for _, row in ipairs(rows) do
+        assert.equal(cpu, row.cpu)
+        assert.equal(cpu, unlike.place(row).cpu)
+        assert.equal(cpu == 'Slow 2', row.machine == 'mb0b1b2b')
+      end
+    end
+  end)
+
+  it('takes warm caches of an anchor where it has cold ones, too, else the cold ones', function()
+    local COLD = [[INSERT INTO timing(attempt_id, phase, clock, cache, n, inner, med, pass_med,
+        grade)
+      SELECT a.id, 'fwd', 'wall', 'cold', 1, 1, %d, %d, 'A' FROM attempt a
+      JOIN trial t ON t.id = a.trial_id WHERE t.role = 'anchor' AND a.outcome = 'ok']]
+    local cold = COLD:format(7e6, 7e6)
+    local without = "; DELETE FROM timing WHERE cache = 'warm'"
+    for name, each in pairs { both = { cold, 1000 }, cold = { cold .. without, 7e6 } } do
+      store.with(with_other(name, each[1]), 'read', function(st)
+        local list = anchors.observed(st, { { id = 1 } })
+        assert.equal(15, #list)
+        for _, row in ipairs(list) do
+          assert.is_true(math.abs(row.med / each[2] - 1) < 0.02, row.med)
+        end
+      end)
+    end
+  end)
+
   local SIDES = { a = { impl = 'x' }, b = { impl = 'y' } }
   local function inside(path, more)
     local given = { a = SIDES.a, b = SIDES.b }
