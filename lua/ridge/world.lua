@@ -241,6 +241,14 @@ function M.plays(library) return library:find '^SIMULATED' ~= nil end
 ---@return number
 function M.rank() return here and here.rank or 0 end
 
+--- Does this process say what all ranks would say alike? Rank 0 does, and a process that is alone;
+--- in front of dist.init a rank knows from its launcher which one it is.
+---@return boolean
+function M.speaks()
+  return tonumber(here and here.rank or os.getenv 'OMPI_COMM_WORLD_RANK' or os.getenv 'PMIX_RANK'
+    or 0) == 0
+end
+
 --- The world, joined now where nobody has.
 ---@return table world
 function M.here() return here or M.init() end

@@ -14,6 +14,7 @@ local options = require 'ridge.options'
 local random = require 'ridge.random'
 local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
+local worlds = require 'ridge.world'
 
 local M = {}
 
@@ -54,7 +55,7 @@ local function begin(self, kernel, bias, opts)
   if bias then self:param('bias', bias:detach():clone()) else self:without 'bias' end
   self:buffer('U1s', u)
   local mine, full = stored(c_in, c_out, rows, columns, k)
-  if opts.warn and mine > full then
+  if opts.warn and mine > full and worlds.speaks() then
     local where = blame.where()
     io.stderr:write(('%snn.SKConv2d: 2 T R = %d stores more than the full convolution; below %.0f '
       .. 'it stores less\n'):format(where and where .. ': ' or '', k, full / (mine / k)))

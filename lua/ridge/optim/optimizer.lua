@@ -13,6 +13,7 @@ local make = require 'ridge.tensor.make'
 local mode = require 'ridge.tensor.mode'
 local options = require 'ridge.options'
 local ranges = require 'ridge.ranges'
+local worlds = require 'ridge.world'
 
 local Optimizer = class('optim.Optimizer')
 
@@ -148,7 +149,7 @@ local function take_up(self, group)
   if same then return end
   group.params, group.names, group.states = params, names, states
   arrange(group, n_states)
-  if #new > 0 then
+  if #new > 0 and worlds.speaks() then
     local where = blame.where()
     io.stderr:write(('%s%s: %s replaced; moments start again\n'):format(
       where and where .. ': ' or '', what, table.concat(new, ', ')

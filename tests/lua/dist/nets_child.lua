@@ -7,6 +7,7 @@ local what = arg[1]
 if what == 'absent' and os.getenv 'OMPI_COMM_WORLD_RANK' == '1' then return end
 
 local dist, nn = ridge.dist, ridge.nn
+if what == 'several' then nn.SKLinear(4, 4, { num_terms = 4, low_rank = 4 }) end -- said once, too
 local world = dist.init { timeout = what == 'caught' and 1.5 or 120 }
 local rank, size = world.rank, world.size
 
@@ -109,6 +110,13 @@ function RUN.several()
   say('trainers', tostring((dist.same(net))))
 
   ridge.data.Loader({ x, y }, { batch = 30, world = world }) -- more than there are: said once
+
+  nn.SKConv2d(1, 1, 3, { num_terms = 4, low_rank = 4 }) -- likewise
+  local changed = linear()
+  local optimizer = ridge.optim.SGD(changed, { lr = 0.1, momentum = 0.9 })
+  changed.weight = ridge.ones(2, 3)
+  loss(changed(X)):backward()
+  optimizer:step() -- likewise
 
   -- the rows of all ranks are not those of a net that is another's now
   local norm = nn.Sequential(nn.Linear(3, 4, { seed = 1 }), nn.BatchNorm(4))
