@@ -69,6 +69,34 @@ describe('ridge replay', function()
     assert.matches('relu +then', text)
   end)
 
+  it('takes another GPU of one name for the same, and one of another name for none', function()
+    local replay = require 'ridge.sweep.replay'
+    local function run(kind, device, mixed)
+      local trial = { id = 7, kind = kind, device = device, cpu = 'C', args = '{}', params = '{}',
+        protocol = '{}', timings = { f = { med = 2 } }, ceilings = {}, seed = 1 }
+      local lab = { facts = function()
+        return { machine = { cpu = 'C' }, device = { kind = kind, name = 'GPU A' } }
+      end, fresh = function() return { 'f' }, { { med = 3, grade = 'A' } } end }
+      return pcall(replay.run, trial, {}, { arguments = function() return {} end },
+        { lab = lab, mixed = mixed, progress = function() end })
+    end
+    for kind, names in pairs { cuda = { ['GPU A'] = true, ['GPU B'] = false },
+        cpu = { ['GPU A'] = true, ['GPU B'] = true } } do -- of a CPU the processor says it
+      for name, same in pairs(names) do
+        local ok, found = run(kind, name)
+        assert.equal(same, ok, name)
+        if ok then
+          assert.equal(1.5, found[1].ratio)
+        else
+          assert.equal('EARG', found.code)
+          assert.matches('trial 7 was measured on an unlike machine: GPU B, and here is GPU A;',
+            found.message)
+          assert.is_true((run(kind, name, true)))
+        end
+      end
+    end
+  end)
+
   it('says what stands in the way', function()
     for words, pattern in pairs {
       [trial_of(1)] = 'other arguments: {"n":32} then, {"n":16} now',

@@ -208,6 +208,26 @@ function RUN.parted()
   end
 end
 
+-- One that is stopped twice, for a shorter time than one is lost after, which lies between.
+function RUN.paused()
+  local ffi = require 'ffi'
+  ffi.cdef 'int raise(int); int getpid(void);'
+  dist.barrier()
+  for _ = 1, world.rank == 1 and 2 or 0 do
+    os.execute(('(sleep 0.8; kill -CONT %d) &'):format(ffi.C.getpid()))
+    ffi.C.raise(19)
+    os.execute 'sleep 3.5'
+  end
+  dist.barrier()
+  say 'both'
+end
+
+-- What Open MPI is told.
+function RUN.options()
+  say('options', os.getenv 'OMPI_MCA_btl', os.getenv 'OMPI_MCA_mpi_yield_when_idle',
+    os.getenv 'OMPI_MCA_btl_vader_single_copy_mechanism')
+end
+
 -- One that is in a loop behind a step of training.
 function RUN.loops()
   local net = dist.DataParallel(nn.Linear(3, 2, { seed = 1 }))

@@ -261,6 +261,24 @@ describe('ranks', function()
     assert.equal(0, left 'parted')
   end)
 
+  several('may be stopped for less than that, however often', function()
+    local text, status = output(('./ridge launch -n 2 --silence 3 %s paused'):format(CHILD))
+    assert.equal(0, status, text)
+    assert.equal(2, lines(text, '%] both$'), text)
+  end)
+
+  several('have the options of Open MPI that the user has set', function()
+    for set, told in pairs {
+      [''] = 'self,vader 1 none',
+      ['OMPI_MCA_btl=self,tcp'] = 'self,tcp 1 none',
+      ['OMPI_MCA_mpi_yield_when_idle=0'] = 'self,vader 0 none',
+      ['OMPI_MCA_btl_vader_single_copy_mechanism=emulated'] = 'self,vader 1 emulated' } do
+      local text, status = output(('%s ./ridge launch -n 2 %s options'):format(set, CHILD))
+      assert.equal(0, status, text)
+      assert.equal(2, lines(text, '%] options ' .. told .. '$'), text)
+    end
+  end)
+
   several('go on from a checkpoint in the bits of a training that nobody disturbed', function()
     local function train(n, given, opts)
       local own = output 'mktemp -d':match '[^\n]+'

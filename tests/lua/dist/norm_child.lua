@@ -54,7 +54,8 @@ local function compare(name, rows, shape, given)
   local y2 = net(x2)
   ;((y2 * part(t)):sum() / (nothing and 0 / 0 or math.max(mine, 1))):backward()
 
-  local list = { y = off(y2, part(y1)), dx = off(x2.grad:to 'f64' * (mine / counted), part(x1.grad)),
+  local list = { y = off(y2, part(y1)),
+    dx = off(x2.grad:to 'f64' * (mine / counted), part(x1.grad)),
     mean = off(m.running_mean, one.running_mean), var = off(m.running_var, one.running_var) }
   if m.weight then
     list.weight, list.bias = off(m.weight.grad, one.weight.grad), off(m.bias.grad, one.bias.grad)

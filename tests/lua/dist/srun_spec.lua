@@ -31,6 +31,11 @@ describe('in a job of Slurm', function()
     local env = io.open(said):read '*a'
     assert.matches('OMPI_MCA_btl=self,vader\n.*OMPI_MCA_mpi_yield_when_idle=1\n', env)
     assert.matches('OMP_NUM_THREADS=5\n', env)
+    -- what the user has set stays
+    text, status = launch('OMPI_MCA_btl=self,tcp SRUN_SAID=' .. said, CHILD .. ' collectives')
+    assert.equal(0, status, text)
+    assert.matches('OMPI_MCA_btl=self,tcp\n.*OMPI_MCA_mpi_yield_when_idle=1\n',
+      io.open(said):read '*a')
     text, status = launch('SLURM_CPUS_ON_NODE=1', '-n 2 ' .. CHILD .. ' collectives')
     assert.equal(0, status, text)
     assert.equal(2, lines(text, 'collectives 2 2$'), text)
