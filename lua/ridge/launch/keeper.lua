@@ -153,22 +153,41 @@ local function keep(self)
   end
 end
 
+-- How the launcher is reached, out of the first words; nil where they are none of its own.
+local function reach(words)
+  local hosts, port, silence = {}, tonumber(words[2]), tonumber(words[4])
+  for host in (words[1] or ''):gmatch '[^,]+' do
+    if not host:find '^%d+%.%d+%.%d+%.%d+$' then return nil end
+    hosts[#hosts + 1] = host
+  end
+  if not (#hosts > 0 and port and port % 1 == 0 and port > 0 and port < 65536
+      and (words[3] or ''):find '^%x+$' and silence and silence > 0 and silence < math.huge
+      and words[5]) then
+    return nil
+  end
+  return hosts, port, silence
+end
+
 --- Start a rank and look after it.
 ---@param words string[] the launcher's addresses, port, secret, seconds of silence, setpriv, then
 ---  the rank's program and its arguments
 ---@return integer status 0, once the launcher has let it go
 function M.main(words)
-  local hosts = {}
-  for host in words[1]:gmatch '[^,]+' do hosts[#hosts + 1] = host end
-  local launcher = line.connect(hosts, tonumber(words[2]), 5000)
+  local hosts, port, silence = reach(words)
+  if not hosts then
+    io.stderr:write('ridge launch: --keep is for what ridge launch itself starts in front of each ',
+      'rank\n')
+    return 1
+  end
+  local launcher = line.connect(hosts, port, 5000)
   if not launcher then
     io.stderr:write('ridge launch: ', place(), ' does not reach the launcher at ', words[1], '\n')
     return 1
   end
   local rank = os.getenv 'OMPI_COMM_WORLD_RANK' or os.getenv 'PMIX_RANK' or '0'
   launcher:send(('hello %s %s %s'):format(words[3], rank, place()))
-  local self = { launcher = launcher, heard = now(), said = now(), silence = tonumber(words[4]),
-    beat = math.min(1, words[4] / 10),
+  local self = { launcher = launcher, heard = now(), said = now(), silence = silence,
+    beat = math.min(1, silence / 10),
     parent = ffi.C.ridge_keeper_parent(), memory = out_of_memory() }
   self.rank = process.spawn { program = { unpack(words, 5) }, out = 1, err = 2,
     env = { RIDGE_LAUNCHED = tostring(ffi.C.ridge_keeper_pid()) } }

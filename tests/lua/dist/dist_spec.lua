@@ -344,6 +344,16 @@ describe('ranks', function()
       assert.equal(1, status)
       assert.matches('ridge launch: .*' .. each[2], text)
     end
+    -- what only a launcher says
+    for _, words in ipairs { '', 'a', '127.0.0.1 0 ab 3 true', '127.0.0.1 1.5 ab 3 true',
+      '127.0.0.1 65536 ab 3 true', '127.0.0.1 a ab 3 true', 'x 80 ab 3 true', ', 80 ab 3 true',
+      '127.0.0.1 80 xy 3 true', '127.0.0.1 80 ab 0 true', '127.0.0.1 80 ab nan true',
+      '127.0.0.1 80 ab 3' } do
+      local said, how = output('./ridge launch --keep ' .. words)
+      assert.equal(1, how)
+      assert.equal('ridge launch: --keep is for what ridge launch itself starts in front of each '
+        .. 'rank\n', said)
+    end
     local text, status = output('PATH=/nowhere ./ridge launch ' .. CHILD)
     assert.equal(1, status)
     assert.matches("no mpirun on the PATH; Debian's openmpi%-bin has it", text)
