@@ -44,6 +44,7 @@ struct rg_group {
   int64_t ended;
   bool ready;
   bool ending;
+  bool left; /* nobody waits for the library to open any more: the thread has the group alone */
   rg_status failed; /* what the first failure was, RG_OK so far */
   char why[512];
 };
@@ -128,6 +129,17 @@ static void take_short_slices(void)
   (void)prctl(PR_SET_TIMERSLACK, 1000); /* ns, of 50000: naps are as short as they are said */
 }
 
+static void destroy(rg_group *g)
+{
+  rg_host_free(g->work.told);
+  rg_host_free(g->work.waiting);
+  rg_host_free(g->work.scratch);
+  pthread_cond_destroy(&g->asked);
+  pthread_cond_destroy(&g->done);
+  pthread_mutex_destroy(&g->lock);
+  rg_host_free(g);
+}
+
 static void *run(void *argument)
 {
   rg_group *g = argument;
@@ -139,6 +151,11 @@ static void *run(void *argument)
   pthread_mutex_lock(&g->lock);
   if (status != RG_OK) fail_locked(g, status);
   g->ready = true;
+  if (g->left) { /* what has opened too late stays: ending it would wait for the others, too */
+    pthread_mutex_unlock(&g->lock);
+    destroy(g);
+    return NULL;
+  }
   pthread_cond_broadcast(&g->done);
   serve(g);
   status = g->failed;
@@ -151,17 +168,6 @@ static void *run(void *argument)
 }
 
 /* -- Its life ---------------------------------------------------------------------------------- */
-
-static void destroy(rg_group *g)
-{
-  rg_host_free(g->work.told);
-  rg_host_free(g->work.waiting);
-  rg_host_free(g->work.scratch);
-  pthread_cond_destroy(&g->asked);
-  pthread_cond_destroy(&g->done);
-  pthread_mutex_destroy(&g->lock);
-  rg_host_free(g);
-}
 
 /* Signals are the other threads'. */
 static int start_thread(rg_group *g)
@@ -177,7 +183,43 @@ static int start_thread(rg_group *g)
   return code;
 }
 
-rg_status rg_group_new(rg_transport_open *open, void *argument, rg_group **out)
+/* Sleep until something is done, or for a while; the lock is held. */
+static void look(rg_group *g)
+{
+  struct timespec then;
+
+  clock_gettime(CLOCK_MONOTONIC, &then);
+  then.tv_nsec += look_ns;
+  if (then.tv_nsec >= 1000000000) {
+    then.tv_nsec -= 1000000000;
+    then.tv_sec++;
+  }
+  pthread_cond_timedwait(&g->done, &g->lock, &then);
+}
+
+/* Wait until the library is open; what opens it cannot be told to stop.  The lock is held. */
+static rg_status wait_open(rg_group *g, int64_t patience_ns)
+{
+  const int64_t began = rg_clock_ns();
+
+  while (!g->ready) {
+    look(g);
+    if (g->ready) break;
+    if (rg_interrupt_pending()) {
+      return rg_fail(RG_EINTR, "dist: interrupted");
+    }
+    if (patience_ns > 0 && rg_clock_ns() - began > patience_ns) {
+      return rg_fail(RG_ELATE,
+                     "dist: the ranks that were started have not all come within %g s: one has "
+                     "ended without the others, or does something else",
+                     (double)patience_ns / 1e9);
+    }
+  }
+  if (g->failed != RG_OK) return rg_fail(g->failed, "%s", g->why);
+  return RG_OK;
+}
+
+rg_status rg_group_new(rg_transport_open *open, void *argument, int64_t patience_ns, rg_group **out)
 {
   rg_group *g = rg_host_zeroed(sizeof(*g));
   pthread_condattr_t monotonic;
@@ -201,12 +243,12 @@ rg_status rg_group_new(rg_transport_open *open, void *argument, rg_group **out)
     return rg_fail(RG_ESYS, "dist: the system starts no thread");
   }
   pthread_mutex_lock(&g->lock);
-  while (!g->ready) {
-    pthread_cond_wait(&g->done, &g->lock);
-  }
-  status = g->failed;
-  if (status != RG_OK) {
-    (void)rg_fail(status, "%s", g->why);
+  status = wait_open(g, patience_ns);
+  if (!g->ready) {
+    g->left = true;
+    pthread_detach(g->thread);
+    pthread_mutex_unlock(&g->lock);
+    return status;
   }
   pthread_mutex_unlock(&g->lock);
   if (status != RG_OK) {
@@ -348,19 +390,6 @@ int32_t rg_group_ended(rg_group *g, int64_t ticket)
   ended = g->ended >= ticket;
   pthread_mutex_unlock(&g->lock);
   return ended;
-}
-
-static void look(rg_group *g)
-{
-  struct timespec then;
-
-  clock_gettime(CLOCK_MONOTONIC, &then);
-  then.tv_nsec += look_ns;
-  if (then.tv_nsec >= 1000000000) {
-    then.tv_nsec -= 1000000000;
-    then.tv_sec++;
-  }
-  pthread_cond_timedwait(&g->done, &g->lock, &then);
 }
 
 rg_status rg_group_wait(rg_group *g, int64_t ticket)

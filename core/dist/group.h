@@ -52,9 +52,16 @@ typedef rg_status rg_transport_entry(const rg_transport_host *host, rg_transport
 
 /* -- A group -------------------------------------------------------------------------------- */
 
-/* A group over a transport, with a thread of its own; open: NULL for a process that is alone.
-** RG_ENOMEM, RG_ESYS, what open says. */
-rg_status rg_group_new(rg_transport_open *open, void *argument, rg_group **out) RG_CHECK;
+/*
+** A group over a transport, with a thread of its own.
+**
+** open          NULL for a process that is alone
+** patience_ns   how long it may take; 0: as long as it takes
+** RG_ENOMEM, RG_ESYS, what open says; RG_ELATE, RG_EINTR: open has not returned, and whenever it
+** does, what it opened is left as it is.
+*/
+rg_status rg_group_new(rg_transport_open *open, void *argument, int64_t patience_ns,
+                       rg_group **out) RG_CHECK;
 
 /* End it together with all ranks, behind what was started; NULL does nothing. */
 void rg_group_release(rg_group *group);

@@ -13,6 +13,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static rg_group *own;
 static int32_t own_library; /* what it was opened as */
+static bool in_vain;        /* the others were waited for, and it is being opened still */
 
 /* What launchers set in each process that they start. */
 static const char *launcher(void)
@@ -100,9 +101,10 @@ static void at_exit(int status, void *argument)
   }
 }
 
-static rg_status open_own(int32_t library)
+static rg_status open_own(int32_t library, double patience)
 {
   const bool messages = library == RG_GROUP_MPI || (library == RG_GROUP_AUTO && launcher());
+  rg_status status;
 
   if (library < RG_GROUP_AUTO || library > RG_GROUP_ALONE) {
     return rg_fail(RG_EARG, "dist: there is no library %d", library);
@@ -125,8 +127,19 @@ static rg_status open_own(int32_t library)
                : rg_fail(RG_EARG, "dist: this process has a group already, over %s",
                          rg_group_library(own));
   }
+  if (in_vain) {
+    return rg_fail(RG_ENET, "dist: this process has waited in vain for the others, and cannot join "
+                            "them any more");
+  }
+  if (!(patience >= 0 && patience <= 1e9)) {
+    return rg_fail(RG_EARG, "dist: a patience is 0 s or more, got %g", patience);
+  }
   rg_aside_stays((void (*)(void))open_own); /* the thread and at_exit run when Lua is gone */
-  RG_TRY(rg_group_new(messages ? open_library : NULL, NULL, &own));
+  status = rg_group_new(messages ? open_library : NULL, NULL, (int64_t)(patience * 1e9), &own);
+  in_vain = status == RG_ELATE || status == RG_EINTR;
+  if (status != RG_OK) {
+    return status;
+  }
   own_library = messages ? RG_GROUP_MPI : RG_GROUP_ALONE;
   if (on_exit(at_exit, NULL) != 0) {
     return rg_fail(RG_ESYS, "dist: the end of the process cannot be watched");
@@ -134,12 +147,12 @@ static rg_status open_own(int32_t library)
   return RG_OK;
 }
 
-rg_status rg_group_open(int32_t library, rg_group **out)
+rg_status rg_group_open(int32_t library, double patience, rg_group **out)
 {
   rg_status status;
 
   pthread_mutex_lock(&lock);
-  status = open_own(library);
+  status = open_own(library, patience);
   if (status == RG_OK) *out = own;
   pthread_mutex_unlock(&lock);
   return status;

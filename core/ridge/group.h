@@ -75,12 +75,14 @@ RG_API void rg_group_path(char *path, int64_t size);
 ** The group of this process, opened once: later calls give the same one.  It is ended when the
 ** process exits with status 0; one that ends in another way lets the launcher end the others.
 **
-** library   RG_GROUP_AUTO ...
-** out       borrowed
+** library    RG_GROUP_AUTO ...
+** patience   seconds that the other ranks may take to come; 0: as long as it takes
+** out        borrowed
 ** RG_EARG; RG_ENET where a launcher started this process and the library cannot be opened, and
-** where none did and MPI is asked for.
+** where none did and MPI is asked for; RG_ELATE: they did not come, RG_EINTR: a stop was asked for.
+** Behind these two the process opens no group any more: MPI is started once.
 */
-RG_API rg_status rg_group_open(int32_t library, rg_group **out) RG_CHECK;
+RG_API rg_status rg_group_open(int32_t library, double patience, rg_group **out) RG_CHECK;
 
 RG_API int32_t rg_group_rank(const rg_group *group);
 RG_API int32_t rg_group_size(const rg_group *group);

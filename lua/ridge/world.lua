@@ -26,10 +26,17 @@ long ridge_world_send(int, const void *, size_t, int) __asm__("send");
 int ridge_world_parent(void) __asm__("getppid");
 ]]
 
--- What the keeper of ridge launch is told, over the descriptor that it gave the rank: a process
--- that somebody else started has none.
+--- Seconds that ranks may start one behind the other, whatever the timeout.
+M.PATIENCE = 60
+
+-- Did a keeper of ridge launch start this process?
+local function is_kept()
+  return tonumber(os.getenv 'RIDGE_LAUNCHED') == ffi.C.ridge_world_parent()
+end
+
+-- What the keeper is told, over the descriptor that it gave the rank.
 local function tell(text)
-  if tonumber(os.getenv 'RIDGE_LAUNCHED') ~= ffi.C.ridge_world_parent() then return end
+  if not is_kept() then return end
   text = text:gsub('\n.*', '') .. '\n'
   ffi.C.ridge_world_send(C.RG_PROCESS_CHANNEL, text, #text, 0x4000) -- MSG_NOSIGNAL
 end
@@ -188,10 +195,11 @@ local here
 -- >> ridge.dist.init().size
 function M.init(given)
   local opts = options.check(SPEC, given, 'dist.init')
-  -- opening waits for all, and knows no timeout: the launcher sees who does not come
+  -- opening waits for all: our launcher sees who does not come and ends it, another one may not
   local joins = not here and opts.backend ~= 'none'
   if joins then tell(('joining %g'):format(opts.timeout)) end
-  local st = C.rg_group_open(LIBRARIES[opts.backend], slot)
+  local st = C.rg_group_open(LIBRARIES[opts.backend], is_kept() and 0
+    or math.max(M.PATIENCE, opts.timeout), slot)
   if joins then tell 'joined' end
   if st ~= 0 then call.fail(st, 'dist.init') end
   local world = here

@@ -128,7 +128,7 @@ static void open_all(net *all, int32_t size, rg_group **groups)
   pthread_mutex_init(&all->lock, NULL);
   for (int32_t r = 0; r < size; r++) {
     all->ends[r] = (endpoint){ .all = all, .rank = r };
-    if (rg_group_new(net_open, &all->ends[r], &groups[r]) != RG_OK) {
+    if (rg_group_new(net_open, &all->ends[r], 0, &groups[r]) != RG_OK) {
       tap_bail("no group");
     }
   }

@@ -439,7 +439,7 @@ static void test_refused(void)
   };
   rg_group_call call = good;
 
-  if (rg_group_new(NULL, NULL, &alone) != RG_OK) tap_bail("no group");
+  if (rg_group_new(NULL, NULL, 0, &alone) != RG_OK) tap_bail("no group");
   is_int(rg_group_size(alone), 1, "a process without others");
   is_int(rg_group_rank(alone), 0, "is rank 0");
   is_status(rg_group_start(alone, &call, &ticket), RG_OK, "and all works");

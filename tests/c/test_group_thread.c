@@ -4,6 +4,7 @@
 */
 #include "tap.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -47,9 +48,67 @@ static seen of_a_group(void)
   rg_group *g = NULL;
   seen s = { 0 };
 
-  if (rg_group_new(look, &s, &g) != RG_OK) tap_bail("no group");
+  if (rg_group_new(look, &s, 0, &g) != RG_OK) tap_bail("no group");
   rg_group_release(g);
   return s;
+}
+
+/* A library that opens when it is let. */
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  bool may, opened, ended;
+} gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static void gate_end(void *self)
+{
+  (void)self;
+  gate.ended = true;
+}
+
+static rg_status open_gate(void *argument, rg_transport *out)
+{
+  (void)argument;
+  pthread_mutex_lock(&gate.lock);
+  while (!gate.may)
+    pthread_cond_wait(&gate.changed, &gate.lock);
+  gate.opened = true;
+  pthread_cond_broadcast(&gate.changed);
+  pthread_mutex_unlock(&gate.lock);
+  *out = (rg_transport){ .name = "gate", .size = 1, .local_size = 1, .end = gate_end };
+  return RG_OK;
+}
+
+static void let(bool open)
+{
+  pthread_mutex_lock(&gate.lock);
+  gate.may = open;
+  gate.opened = false;
+  pthread_cond_broadcast(&gate.changed);
+  while (open && !gate.opened)
+    pthread_cond_wait(&gate.changed, &gate.lock);
+  pthread_mutex_unlock(&gate.lock);
+}
+
+/* Ranks that never come: who opens the library waits for so long, and no longer. */
+static void test_patience(void)
+{
+  rg_group *g = NULL;
+  int64_t began = rg_clock_ns();
+
+  is_status(rg_group_new(open_gate, NULL, 30000000, &g), RG_ELATE, "who does not come is not");
+  ok(rg_clock_ns() - began >= 30000000, "waited for longer than was said, nor shorter");
+  ok(strstr(rg_error_message(), "have not all come within 0.03 s") != NULL, "and it is said");
+  let(true); /* what opens too late is neither used nor ended */
+  rg_interrupt_set();
+  let(false);
+  is_status(rg_group_new(open_gate, NULL, 0, &g), RG_EINTR, "a stop ends a wait without an end");
+  rg_interrupt_clear();
+  let(true);
+  ok(g == NULL && !gate.ended, "nothing came of either");
+  is_status(rg_group_new(open_gate, NULL, 0, &g), RG_OK, "and what comes in time");
+  rg_group_release(g);
+  ok(gate.ended, "is used and ended");
 }
 
 int main(void)
@@ -66,5 +125,6 @@ int main(void)
   ok(sched_setscheduler(0, SCHED_BATCH, &none) == 0, "another policy");
   s = of_a_group();
   ok(s.policy == SCHED_BATCH && (usual == 0 || s.slice == usual), "is kept");
+  test_patience();
   return done();
 }

@@ -8,6 +8,15 @@ if what == 'absent' and os.getenv 'OMPI_COMM_WORLD_RANK' == '1' then return end
 
 local dist, nn = ridge.dist, ridge.nn
 if what == 'several' then nn.SKLinear(4, 4, { num_terms = 4, low_rank = 4 }) end -- said once, too
+
+-- Under a launcher that does not see it: one that never joins, and those who wait for it.
+if what == 'elsewhere' then
+  while os.getenv 'OMPI_COMM_WORLD_RANK' == '1' do os.execute 'sleep 0.1' end
+  require('ridge.world').PATIENCE = 1
+  for _ = 1, 2 do print('waited', (tostring(select(2, pcall(dist.init, { timeout = 1 }))))) end
+  os.exit(3)
+end
+
 local world = dist.init { timeout = what == 'caught' and 1.5 or 120 }
 local rank, size = world.rank, world.size
 

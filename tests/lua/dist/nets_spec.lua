@@ -40,6 +40,19 @@ describe('nets of ranks', function()
     assert.equal(0, ranks.left(CHILD .. ' absent'))
   end)
 
+  several('are not waited for either where mpirun itself has started them', function()
+    local text, status = ranks.output(('timeout -s KILL 600 mpirun -n 3 --oversubscribe '
+      .. '%s ./ridge %s elsewhere'):format(ranks.output 'id -u' == '0\n'
+      and '--allow-run-as-root' or '', CHILD))
+    assert.equal(3, status, text)
+    for _, said in ipairs { 'the ranks that were started have not all come within 1 s: one has '
+      .. 'ended without the others, or does something else', 'this process has waited in vain for '
+      .. 'the others, and cannot join them any more' } do
+      assert.matches('waited\t[^\n]*dist.init: ' .. said .. '\n', text)
+    end
+    assert.equal(0, ranks.left(CHILD .. ' elsewhere'))
+  end)
+
   several('that waited in vain are named where scripts go on', function()
     local text, status = ranks.launch(3, CHILD, 'caught')
     assert.equal(5, status, text)

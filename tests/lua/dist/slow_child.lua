@@ -12,7 +12,7 @@ local RUN = {}
 
 -- Has what a bucket sent come back?
 local group = ffi.new 'rg_group *[1]'
-assert(C.rg_group_open(C.RG_GROUP_AUTO, group) == 0)
+assert(C.rg_group_open(C.RG_GROUP_AUTO, 0, group) == 0)
 local function ended(bucket) return C.rg_group_ended(group[0], bucket.ticket) ~= 0 end
 
 local function say(...) print(table.concat({ ... }, ' ')) end
