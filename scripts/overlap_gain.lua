@@ -12,9 +12,8 @@ local interval = require 'ridge.measure.interval'
 local ridge = require 'ridge'
 local passes = require 'ridge.measure.passes'
 local model = require 'ridge.scaling.model'
+local shared = dofile 'scripts/ranks_net.lua'
 local statistics = require 'ridge.measure.statistics'
-
-local nn = ridge.nn
 
 local SELF = 'scripts/overlap_gain.lua'
 local WIDTH, BATCH, BUCKET_MB, LAYERS = 512, 128, 1.1, 4
@@ -23,30 +22,13 @@ local LIBRARY = 'build/tests/libridge_slow.so'
 -- -- A rank ---------------------------------------------------------------------------------------
 
 local function training(overlap)
-  local list = {}
-  for i = 1, LAYERS do
-    list[#list + 1] = nn.Linear(WIDTH, WIDTH, { seed = i })
-    list[#list + 1] = nn.ReLU()
-  end
-  list[#list + 1] = nn.Linear(WIDTH, 10, { seed = 9 })
-  local net = ridge.dist.DataParallel(nn.Sequential(unpack(list)), { bucket_mb = BUCKET_MB,
+  local rows = { shared.rows(BATCH, WIDTH, 3 + ridge.dist.init().rank) }
+  return shared.training(shared.network(WIDTH, LAYERS), rows[1], rows[2], { bucket_mb = BUCKET_MB,
     overlap = overlap })
-  local optimizer = ridge.optim.SGD(net, { lr = 0.01, momentum = 0.9 })
-  local draws = ridge.generator(3 + ridge.dist.init().rank)
-  local x = ridge.randn(BATCH, WIDTH, { generator = draws })
-  local y = ridge.randint(0, 10, BATCH, { generator = draws })
-  return function()
-    optimizer:zero_grad()
-    nn.cross_entropy(net(x), y):backward()
-    optimizer:step()
-  end, net
 end
 
 local function write(path, text)
-  if ridge.dist.init().rank > 0 then return end
-  local file = assert(io.open(path, 'w'))
-  file:write(text)
-  file:close()
+  if ridge.dist.init().rank == 0 then shared.put(path, text) end
 end
 
 local RANK = {}
@@ -111,9 +93,7 @@ function RANK.timeline(path, n)
   end
   for _ = 1, tonumber(n) do step() end
   if rank > 0 then return end
-  local file = assert(io.open(path, 'w'))
-  file:write(table.concat(lines, '\n', 6), '\n')
-  file:close()
+  shared.put(path, table.concat(lines, '\n', 6) .. '\n')
 end
 
 -- All-reduces one behind the other, of memory as a training has: nanoseconds of one where nothing
@@ -170,7 +150,7 @@ function RANK.beside(path, bytes)
   write(path, table.concat(lines))
 end
 
-if (...) == 'rank' then return RANK[select(2, ...)](select(3, ...)) end
+if (...) == 'rank' then return RANK[select(3, ...)]((select(2, ...)), select(4, ...)) end
 
 -- -- All of it ------------------------------------------------------------------------------------
 
@@ -183,20 +163,11 @@ local opt = ridge.args {
   { 'out', '', 'a file for what is printed' },
 }
 
-local kept = {}
-local function say(...)
-  local text = (...):format(select(2, ...))
-  print(text)
-  kept[#kept + 1] = text
-end
+local say, keep = shared.report()
 
-local function launch(n, slow, what, ...)
-  local words = {}
-  for i = 1, select('#', ...) do words[i] = tostring((select(i, ...))) end
-  return require('ridge.cli.by_ranks').run(n, ('return assert(loadfile(%q))("rank", %q, '
-    .. 'unpack(arg))\n'):format(SELF, what), words,
-    { env = { OMP_NUM_THREADS = '1', RIDGE_MPI = slow and LIBRARY or os.getenv 'RIDGE_MPI',
-      RIDGE_SLOW = slow } })
+local function launch(n, slow, ...)
+  return shared.launch(SELF, n, { ... }, { RIDGE_MPI = slow and LIBRARY or os.getenv 'RIDGE_MPI',
+    RIDGE_SLOW = slow })
 end
 
 local function progress(...) io.stderr:write((...):format(select(2, ...)), '\n') end
@@ -356,8 +327,4 @@ say 'compute on both processors, and a transfer takes from them what it hides: t
 say 'What goes into the model: the computing of two processes that train alone at once, and'
 say 'transfers of a bucket where nothing is computed and beside that computing. The band is that of'
 say 'one more start.'
-if opt.out ~= '' then
-  local out = assert(io.open(opt.out, 'w'))
-  out:write(table.concat(kept, '\n'), '\n')
-  out:close()
-end
+keep(opt.out)

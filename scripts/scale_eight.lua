@@ -12,9 +12,8 @@ local C = require 'ridge.ffi.lib'
 local ridge = require 'ridge'
 local model = require 'ridge.scaling.model'
 local network = require 'ridge.scaling.network'
+local shared = dofile 'scripts/ranks_net.lua'
 local steps = require 'ridge.scaling.steps'
-
-local nn = ridge.nn
 
 local SELF = 'scripts/scale_eight.lua'
 local FITTED, HELD = { 2, 4 }, 8
@@ -33,37 +32,21 @@ local RANK = {}
 function RANK.train(path, rows, width, bucket_mb, count)
   rows, width = tonumber(rows), tonumber(width)
   local world = ridge.dist.init { timeout = 120 }
-  local list = {}
-  for i = 1, 4 do
-    list[#list + 1] = nn.Linear(width, width, { seed = i })
-    list[#list + 1] = nn.ReLU()
-  end
-  list[#list + 1] = nn.Linear(width, 10, { seed = 9 })
-  local net = ridge.dist.DataParallel(nn.Sequential(unpack(list)),
-    { bucket_mb = tonumber(bucket_mb) })
-  local optimizer = ridge.optim.SGD(net, { lr = 0.01, momentum = 0.9 })
-  local draws = ridge.generator(3 + world.rank)
-  local x = ridge.randn(rows, width, { generator = draws })
-  local y = ridge.randint(0, 10, rows, { generator = draws })
+  local x, y = shared.rows(rows, width, 3 + world.rank)
+  local step = shared.training(shared.network(width, 4), x, y, { bucket_mb = tonumber(bucket_mb) })
   local stop = {}
   local seen = steps.watch(tonumber(count), stop)
   local ok, how = pcall(function()
-    for _ = 1, tonumber(count) do
-      optimizer:zero_grad()
-      nn.cross_entropy(net(x), y):backward()
-      optimizer:step()
-    end
+    for _ = 1, tonumber(count) do step() end
   end)
   if not ok and how ~= stop then error(how, 0) end
   if world.rank > 0 then return end
-  local file = assert(io.open(path, 'w'))
-  file:write(steps.text(seen, world.library))
-  file:close()
+  shared.put(path, steps.text(seen, world.library))
 end
 
 function RANK.net(path, ...) require('ridge.scaling.ranks').main { path, ... } end
 
-if (...) == 'rank' then return RANK[select(2, ...)](select(3, ...)) end
+if (...) == 'rank' then return RANK[select(3, ...)]((select(2, ...)), select(4, ...)) end
 
 -- -- Starts, each of which is kept ----------------------------------------------------------------
 
@@ -85,13 +68,6 @@ local function read(name)
   return text
 end
 
-local function put(path, text)
-  local file = assert(io.open(path .. '.new', 'wb'))
-  file:write(text)
-  assert(file:close())
-  assert(os.rename(path .. '.new', path))
-end
-
 local began, launched = os.time(), 0
 
 local function start(name, n, what, words)
@@ -99,10 +75,8 @@ local function start(name, n, what, words)
   if text then return text end
   launched = launched + 1
   io.stderr:write(('%d s, start %d: %s\n'):format(os.time() - began, launched, name))
-  for i, word in ipairs(words) do words[i] = tostring(word) end
-  text = require('ridge.cli.by_ranks').run(n, ('return assert(loadfile(%q))("rank", %q, '
-    .. 'unpack(arg))\n'):format(SELF, what), words, { env = { OMP_NUM_THREADS = '1' } })
-  put(opt.state .. '/' .. name, text)
+  text = shared.launch(SELF, n, { what, unpack(words) })
+  shared.put(opt.state .. '/' .. name, text)
   return text
 end
 
@@ -167,17 +141,12 @@ if not frozen then
     end
   end
   frozen = fit()
-  put(opt.state .. '/' .. PREDICTED, frozen)
+  shared.put(opt.state .. '/' .. PREDICTED, frozen)
 end
 
 -- -- Measure, compare -----------------------------------------------------------------------------
 
-local kept = {}
-local function say(...)
-  local text = (...):format(select(2, ...))
-  print(text)
-  kept[#kept + 1] = text
-end
+local say, keep = shared.report()
 
 local predicted = {}
 for i, k, ns, lo, hi in frozen:gmatch '(%d+) (%S+) (%S+) (%S+) (%S+)\n' do
@@ -209,4 +178,4 @@ for i, p in ipairs(predicted) do
 end
 say ''
 say('%d of %d measured steps lie in the band of 95 %%.', inside, #predicted)
-if opt.out ~= '' then put(opt.out, table.concat(kept, '\n') .. '\n') end
+keep(opt.out)

@@ -10,44 +10,22 @@ local C = require 'ridge.ffi.lib'
 local ridge = require 'ridge'
 local passes = require 'ridge.measure.passes'
 
-local nn = ridge.nn
+local shared = dofile 'scripts/ranks_net.lua'
 
 local SELF = 'scripts/peers/ddp.lua'
 local LOSSES = 5
 
-local function network(width, layers)
-  local list = {}
-  for i = 1, layers do
-    list[#list + 1] = nn.Linear(width, width, { seed = i })
-    list[#list + 1] = nn.ReLU()
-  end
-  list[#list + 1] = nn.Linear(width, 10, { seed = 99 })
-  return nn.Sequential(unpack(list))
-end
-
-local function rows_of(rows, width)
-  local draws = ridge.generator(5)
-  return ridge.randn(rows, width, { generator = draws }),
-    ridge.randint(0, 10, rows, { generator = draws })
-end
+local function rows_of(rows, width) return shared.rows(rows, width, 5) end
 
 -- A rank of ridge: the losses of its first steps, then what a step takes.
 local function rank(path, rows, width, layers, count)
   rows, width, layers, count = tonumber(rows), tonumber(width), tonumber(layers), tonumber(count)
   local world = ridge.dist.init { timeout = 120 }
-  local net = ridge.dist.DataParallel(network(width, layers))
-  local optimizer = ridge.optim.SGD(net, { lr = 0.01, momentum = 0.9 })
   local x, y = rows_of(rows, width)
   local own = rows / world.size
   x, y = x:narrow(1, world.rank * own + 1, own):clone(), y:narrow(1, world.rank * own + 1, own)
     :clone()
-  local function step()
-    optimizer:zero_grad()
-    local loss = nn.cross_entropy(net(x), y)
-    loss:backward()
-    optimizer:step()
-    return loss
-  end
+  local step = shared.training(shared.network(width, layers), x, y)
   local losses = {}
   for i = 1, LOSSES do
     losses[i] = ('%.7f'):format(ridge.dist.all_reduce(step():detach(), 'mean'):item())
@@ -58,9 +36,7 @@ local function rank(path, rows, width, layers, count)
   ridge.dist.barrier()
   local took = tonumber(C.rg_clock_ns() - began) / count
   if world.rank > 0 then return end
-  local file = assert(io.open(path, 'w'))
-  file:write(('losses %s\nns %.0f\n'):format(table.concat(losses, ' '), took))
-  file:close()
+  shared.put(path, ('losses %s\nns %.0f\n'):format(table.concat(losses, ' '), took))
 end
 
 if (...) == 'rank' then return rank(select(2, ...)) end
@@ -78,12 +54,7 @@ local opt = ridge.args {
   { 'out', '', 'a file for what is printed' },
 }
 
-local kept = {}
-local function say(...)
-  local text = (...):format(select(2, ...))
-  print(text)
-  kept[#kept + 1] = text
-end
+local say, keep = shared.report()
 
 local function command(text)
   local pipe = assert(io.popen(text))
@@ -99,31 +70,20 @@ local function bytes_of(x)
   return ffi.string(buffer, n)
 end
 
-local function put(path, ...)
-  local file = assert(io.open(path, 'wb'))
-  for i = 1, select('#', ...) do file:write((select(i, ...))) end
-  file:close()
-end
-
 local folder = command 'mktemp -d':match '[^\n]+'
 local weights = {}
-for i, p in ipairs(network(opt.width, opt.layers):parameters()) do
+for i, p in ipairs(shared.network(opt.width, opt.layers):parameters()) do
   weights[i] = bytes_of(p.tensor)
 end
-put(folder .. '/weights.bin', unpack(weights))
+shared.put(folder .. '/weights.bin', table.concat(weights))
 local x, y = rows_of(opt.rows, opt.width)
-put(folder .. '/x.bin', bytes_of(x))
-put(folder .. '/y.bin', bytes_of(y:to 'i64'))
+shared.put(folder .. '/x.bin', bytes_of(x))
+shared.put(folder .. '/y.bin', bytes_of(y:to 'i64'))
 
 local NUMBERS = { opt.rows, opt.width, opt.layers, opt.steps }
 
 local RUN = {}
-function RUN.A(n)
-  local words = {}
-  for i, number in ipairs(NUMBERS) do words[i] = tostring(number) end
-  return require('ridge.cli.by_ranks').run(n, ('return assert(loadfile(%q))("rank", '
-    .. 'unpack(arg))\n'):format(SELF), words, { env = { OMP_NUM_THREADS = '1' } })
-end
+function RUN.A(n) return shared.launch(SELF, n, NUMBERS) end
 function RUN.B(n)
   return command(('OMP_NUM_THREADS=1 %s scripts/peers/ddp.py %s %d %s'):format(opt.python, folder,
     n, table.concat(NUMBERS, ' ')))
@@ -172,4 +132,4 @@ for word in opt.ranks:gmatch '%d+' do
   if furthest > 1e-4 then say '       THE LOSSES DIFFER: these are not the same trainings' end
 end
 os.execute('rm -r ' .. folder)
-if opt.out ~= '' then put(opt.out, table.concat(kept, '\n'), '\n') end
+keep(opt.out)
