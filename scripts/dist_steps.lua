@@ -3,6 +3,7 @@
 --- ways, on some numbers of ranks; all start from the same numbers and see the same rows.
 ---
 ---     ./ridge scripts/dist_steps.lua 1,2,4
+---     ./ridge scripts/dist_steps.lua 1,3,5,7 105     # rows of a batch: as many for each rank
 ---
 --- A line for each net, way and number of ranks: have all ranks the same bits at the end, and how
 --- far is the furthest weight from that of one rank, absolute and by the largest weight.
@@ -10,7 +11,8 @@
 local ridge = require 'ridge'
 local nn = ridge.nn
 
-local STEPS, BATCH, ROWS, CLASSES = 100, 48, 197, 5 -- the last batch has 5 rows: less than 8 ranks
+local STEPS, ROWS, CLASSES = 100, 197, 5
+local BATCH = 48 -- then the last batch has 5 rows: less than 8 ranks
 
 -- -- Nets -----------------------------------------------------------------------------------------
 
@@ -64,12 +66,13 @@ local WAYS = {
   { 'two batches a step, some labels ignored', { accumulate = 2, loss = ignoring } },
   { 'two batches a step, plans', { accumulate = 2, compile = true } },
   { 'products in bf16', { autocast = 'bf16' } }, { 'weights in bf16', {}, 'bf16' },
+  { 'AdamW', { adam = true } }, { 'AdamW, its moments sharded', { adam = true, sharded = true } },
   { 'f64', {}, 'f64' }, { 'f64, two batches a step, labels ignored',
     { accumulate = 2, loss = ignoring }, 'f64' },
 }
 
 -- One rank's part of all trainings.
-local function train(folder)
+local function train(folder, batch)
   local world = ridge.dist.init { timeout = 300 }
   for _, name in ipairs { 'mlp', 'lenet', 'few', 'block' } do
     for i, way in ipairs(WAYS) do
@@ -81,12 +84,16 @@ local function train(folder)
         net:to(way[3])
         x = x:to(way[3])
       end
-      local o = { world = world, log_every = 0, say = function() end,
-        optimizer = ridge.optim.SGD(net, { lr = 0.02, momentum = 0.9 }) }
+      local o = { world = world, log_every = 0, say = function() end }
       for key, value in pairs(way[2]) do o[key] = value end
+      -- a bias in front of a normalisation has only rounding for a gradient: eps is far above that
+      o.optimizer = o.adam and ridge.optim.AdamW(net, { lr = 1e-3, eps = 1e-4 })
+        or ridge.optim.SGD(net, { lr = 0.02, momentum = 0.9 })
+      if o.sharded then o.optimizer = ridge.dist.Sharded(o.optimizer) end
+      o.adam, o.sharded = nil, nil
       local trainer = ridge.Trainer(ridge.dist.DataParallel(net, { sync_batch_norm = true,
         bucket_mb = 0.005 }), o)
-      local loader = ridge.data.Loader({ x, y }, { batch = BATCH / world.size, seed = 4,
+      local loader = ridge.data.Loader({ x, y }, { batch = batch / world.size, seed = 4,
         world = world })
       local epochs = math.ceil(STEPS / math.ceil(loader:len() / (o.accumulate or 1)))
       trainer:fit(loader, { epochs = epochs })
@@ -109,11 +116,12 @@ local function command(text)
   return out
 end
 
-local function compare(folder, list)
+local function compare(folder, list, batch)
   print(('%-6s %-41s %5s %6s  %-9s %-10s %-10s %s'):format('net', 'way', 'ranks', 'steps',
     'bits', 'furthest', 'by largest', 'last loss'))
   for _, n in ipairs(list) do
-    local out = command(('./ridge launch -n %d scripts/dist_steps.lua rank %s'):format(n, folder))
+    local out = command(('./ridge launch -n %d scripts/dist_steps.lua rank %s %d'):format(n, folder,
+      batch))
     for name, i, steps, bits, loss in out:gmatch '%] (%w+)\t(%d+)\t(%d+)\t(%w+)\t([^\n]+)' do
       local one = ridge.load(('%s/%s-%s-%d'):format(folder, name, i, list[1]))
       local most, largest = 0, 0
@@ -129,11 +137,17 @@ local function compare(folder, list)
 end
 
 if arg[1] == 'rank' then
-  train(arg[2])
+  train(arg[2], tonumber(arg[3]))
 else
   local list = {}
   for n in (arg[1] or '1,2,4'):gmatch '%d+' do list[#list + 1] = tonumber(n) end
+  local batch = tonumber(arg[2] or BATCH)
+  for _, n in ipairs(list) do
+    if batch % n ~= 0 then
+      error(('%d rows are not as many for each of %d ranks'):format(batch, n), 0)
+    end
+  end
   local folder = command 'mktemp -d':match '[^\n]+'
-  compare(folder, list)
+  compare(folder, list, batch)
   os.execute('rm -r ' .. folder)
 end
