@@ -132,6 +132,25 @@ describe('ridge submit', function()
       'ROOT')))
   end)
 
+  it('names jobs as schedulers take them, and limits that are no shorter than was asked', function()
+    local files = require 'ridge.sweep.job_files'
+    local function job(name, time)
+      return { name = name, n = 2, parts = 'p', ridge = 'ridge', words = {}, own = {}, scratch = '',
+        cpus = 0, time = time, sweep = 's', hosts = {} }
+    end
+    for name, wanted in pairs { ['a_b.c'] = 'ridge-a-b-c', [('x'):rep(60)] = 'ridge-'
+      .. ('x'):rep(44), [('y'):rep(40) .. '----z'] = 'ridge-' .. ('y'):rep(40), A = 'ridge-a' } do
+      assert.equal(wanted, files.job_name(job(name))) -- ends with a letter, 50 of them at most
+    end
+    for _, each in ipairs { { 59.2, '00:01:00', 60 }, { 3599.01, '01:00:00', 3600 },
+        { 90, '00:01:30', 90 }, { 360000, '100:00:00', 360000 } } do
+      assert.matches('--time=' .. each[2] .. '\n', files.text('slurm', job('a', each[1])), 1, true)
+      assert.matches('walltime=' .. each[2] .. '\n', files.text('pbs', job('a', each[1])), 1, true)
+      assert.matches(('h_rt=%d\n'):format(each[3]), files.text('sge', job('a', each[1])), 1, true)
+      assert.matches((' --timeout %d '):format(each[3]), files.text('parallel', job('a', each[1])))
+    end
+  end)
+
   it('keeps a file that somebody has changed', function()
     submit('slurm', '')
     submit('slurm', '') -- the same is no change

@@ -24,6 +24,7 @@ describe('a step on many ranks', function()
     assert.equal(6 * (1 + 12.5), model.all_reduce(two, 4, 100, 4)) -- one machine
     assert.equal(6 * (1 + 12.5) + 2 * (10 + 100), model.all_reduce(two, 8, 100, 4))
     assert.equal(6 * (1 + 12.5) + 4 * (10 + 200 / 3), model.all_reduce(two, 12, 100, 4))
+    assert.equal(6 * (1 + 12.5) + 2 * (10 + 100), model.all_reduce(two, 6, 100, 4)) -- one half full
   end)
 
   it('sends a bucket when it is complete and the one before is there', function()

@@ -58,6 +58,27 @@ describe('what ranks do in a step', function()
     end
   end)
 
+  it('is bounded by what is known less well of both ends', function()
+    local slow = { before = 0, behind = 0 } -- ns that leaving the barriers takes longer
+    local function text(clock, ahead)
+      local lines = { 'rank ' .. clock }
+      for _, word in ipairs { 'before', 'behind' } do
+        for i = 0, 9 do
+          local from = (word == 'before' and 1e6 or 9e6) + i * 1e5 + ahead
+          lines[#lines + 1] = ('%s %.0f %.0f'):format(word, from, from + 1000 + slow[word])
+        end
+      end
+      lines[#lines + 1] = ('step %.0f %.0f'):format(3e6 + ahead, 4e6 + ahead)
+      return table.concat(lines, '\n') .. '\n'
+    end
+    for word in pairs(slow) do
+      slow.before, slow.behind = 0, 0
+      slow[word] = 60000
+      local off = select(2, spans.aligned(spans.read(text('a', 0) .. text('b', 5e9))))
+      assert.near(61000, off, 1, word)
+    end
+  end)
+
   it('says nothing of text without steps', function()
     assert.is_nil(spans.read '')
     assert.is_nil(spans.read 'rank a\nbefore 1 2\n')
