@@ -81,6 +81,14 @@ function M.count(n, what)
   return ('%d %s%s'):format(n, what, what:find 's$' and 'es' or 's')
 end
 
+--- A share in per cent, with two digits and never as a power of ten: '0.52 %', '99 %', '170 %'.
+---@param share number
+---@return string text
+function M.percent(share)
+  local x = 100 * share
+  return (math.abs(x) < 9.95 and '%.2g %%' or '%.0f %%'):format(x)
+end
+
 --- Print texts on standard output.
 ---@param ... any
 function M.print(...) write(io.stdout, ...) end

@@ -14,6 +14,7 @@ local guard = require 'ridge.guard'
 local host = require 'ridge.measure.host'
 local options = require 'ridge.options'
 local paired = require 'ridge.measure.paired'
+local plain = require 'ridge.plain'
 local protocols = require 'ridge.measure.protocol'
 local ratio = require 'ridge.show.ratio'
 local showing = require 'ridge.show.value'
@@ -58,9 +59,9 @@ Result.__index = Result
 
 -- One line: the verdict, the ratio with its interval, and what would decide when nothing does.
 local function sentence(self)
-  local text = ("%s: b takes %s of a's time [%s], margin %.2g %%, %d blocks in %d process%s")
+  local text = ("%s: b takes %s of a's time [%s], margin %s, %d blocks in %d process%s")
     :format(self.verdict, ('%.4g'):format(self.ratio), ratio.range(self.ci_lo, self.ci_hi),
-      100 * self.margin, self.blocks, self.procs, self.procs == 1 and '' or 'es')
+      plain.percent(self.margin), self.blocks, self.procs, self.procs == 1 and '' or 'es')
   if self.simulated then
     text = text .. '; the device is simulated: no verdict (SIMULATED)'
   elseif self.aa_fail then

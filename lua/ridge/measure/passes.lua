@@ -14,6 +14,7 @@
 local blame = require 'ridge.blame'
 local interval = require 'ridge.measure.interval'
 local options = require 'ridge.options'
+local plain = require 'ridge.plain'
 local statistics = require 'ridge.measure.statistics'
 
 local exp, log, max, min, sqrt = math.exp, math.log, math.max, math.min, math.sqrt
@@ -256,7 +257,8 @@ end
 function M.sentence(found)
   local between, within = found.between, found.within
   if not between or not within then return nil end
-  local parts = ('%.2g %% between passes, %.2g %% within'):format(100 * between, 100 * within)
+  local parts = ('%s between passes, %s within'):format(plain.percent(between),
+    plain.percent(within))
   if between > within then
     return parts .. ': most of it is between passes: more time, not more samples'
   end

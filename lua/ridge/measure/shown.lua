@@ -4,6 +4,7 @@
 local chart = require 'ridge.show.chart'
 local colour = require 'ridge.show.colour'
 local flags = require 'ridge.measure.flags'
+local plain = require 'ridge.plain'
 local summary = require 'ridge.show.summary'
 local unit = require 'ridge.show.unit'
 local value = require 'ridge.show.value'
@@ -60,7 +61,7 @@ local function rates(p)
   if (work.bytes or 0) > 0 then parts[#parts + 1] = unit.format('gbps', work.bytes / p.med) end
   local text = table.concat(parts, ', ')
   if p.roof then
-    text = ('%s: %.2g %% of the roof'):format(text, 100 * p.roof)
+    text = ('%s: %s of the roof'):format(text, plain.percent(p.roof))
   end
   return text
 end

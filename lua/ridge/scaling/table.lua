@@ -110,8 +110,8 @@ end
 
 -- What ranks on one machine cost each other.
 local function crowded(each)
-  return ('computing takes %.2g %% longer for each further rank on a machine.'):format(
-    100 * each.crowding)
+  return ('computing takes %s longer for each further rank on a machine.'):format(
+    plain.percent(each.crowding))
 end
 
 --- What people read of it.

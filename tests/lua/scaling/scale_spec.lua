@@ -84,6 +84,14 @@ describe('a training that is scaled', function()
       scaling.sentences({
         { setting = { batch = 32 }, measured = by, predicted = fitted, crowding = crowding },
         { setting = { batch = 64 }, measured = by, predicted = fitted, crowding = 0.03 } }, facts))
+    for share, said in pairs { [1.7] = '170 %', [12.34] = '1234 %', [0.0994] = '9.9 %',
+        [0.0996] = '10 %', [0.0052] = '0.52 %', [1] = '100 %' } do -- never 1e+02
+      assert.equal(said, require('ridge.plain').percent(share))
+    end
+    each.crowding = 1.7
+    assert.matches('computing takes 170 % longer for each', scaling.sentences({ each }, facts), 1,
+      true)
+    each.crowding = crowding
     facts.fitted = nil
     -- one that was faster than its band is not in it
     assert.matches('\n0 of 1 steps', scaling.sentences({ { setting = {}, measured = by,
