@@ -60,32 +60,29 @@ local function alone()
   return step
 end
 
--- What a step computes while another process does the same: each trains alone, so nobody waits for
--- a message, and what a rank sends itself is taken out. Lines: ns of computing, of it behind the
--- backward pass, then when each bucket is ready and its bytes.
+-- What a step computes while another process does the same: each trains alone, and sends nothing,
+-- not even to itself: its thread of messages would add that up beside what is done with buckets.
+-- Lines: ns of computing, of it behind the backward pass, then when each bucket is ready and its
+-- bytes.
 function RANK.timeline(path, n)
   local rank = tonumber(os.getenv 'OMPI_COMM_WORLD_RANK' or os.getenv 'PMIX_RANK' or 0)
   ridge.dist.init { backend = 'none' }
   local step = training(false)
   local Buckets, worlds = require 'ridge.dist.buckets', require 'ridge.world'
-  local complete, finish, wait = Buckets.complete, Buckets.finish, worlds.wait
+  local complete, finish = Buckets.complete, Buckets.finish
   local function now() return tonumber(C.rg_clock_ns()) end
-  local lines, began, waited, at = {}, now(), 0, {}
-  function worlds.wait(...)
-    local from = now()
-    wait(...)
-    waited = waited + now() - from
-  end
+  local lines, began, at = {}, now(), {}
+  function worlds.start() return 0 end
+  function worlds.wait() end
   function Buckets:complete(p, weight)
     complete(self, p, weight)
     at[self.of[p].bucket] = now() - began
   end
   function Buckets:finish(weight)
     local back = now()
-    waited = 0
     finish(self, weight)
     local ended = now()
-    local words = { ('%.0f %.0f'):format(ended - began - waited, ended - back - waited) }
+    local words = { ('%.0f %.0f'):format(ended - began, ended - back) }
     for _, bucket in ipairs(self) do
       words[#words + 1] = ('%.0f:%d'):format(at[bucket] or back - began, bucket.arena.bytes)
     end
@@ -97,8 +94,9 @@ function RANK.timeline(path, n)
 end
 
 -- All-reduces one behind the other, of memory as a training has: nanoseconds of one where nothing
--- is computed, of one beside the training's own computing, and by how many of them that takes
--- longer than without.
+-- is computed, of one beside the training's own computing, and by how many of them a backward pass
+-- takes longer than without: that is where a training has transfers, and it leaves less of the
+-- memory to others than the rest of a step.
 function RANK.beside(path, bytes)
   local ffi, worlds = require 'ffi', require 'ridge.world'
   local world, step = ridge.dist.init(), alone()
@@ -121,9 +119,9 @@ function RANK.beside(path, bytes)
     return tonumber(list[#list].times[C.RG_GROUP_ENDED] - list[1].times[C.RG_GROUP_BEGAN]) / #list
   end
   local function steps_for(n)
-    local began = now()
-    for _ = 1, n do step() end
-    return now() - began
+    local began, back = now(), 0
+    for _ = 1, n do back = back + select(2, step()) end
+    return now() - began, back
   end
   for _ = 1, 5 do step() end
   local lines = {}
@@ -131,11 +129,11 @@ function RANK.beside(path, bytes)
     ridge.dist.barrier()
     local bare = took(sent(LAYERS))
     ridge.dist.barrier()
-    local lone = steps_for(6) / 6
+    local lone, lone_back = steps_for(6)
     ridge.dist.barrier()
     -- as many as go on for longer than the steps, so that all of these have transfers beside them
-    local list = sent(worlds.first(world, SELF, { math.max(8, math.ceil(9 * lone / bare)) })[1])
-    local busy = steps_for(6) - 6 * lone
+    local list = sent(worlds.first(world, SELF, { math.max(8, math.ceil(1.5 * lone / bare)) })[1])
+    local back = select(2, steps_for(6))
     local k, from, to = 0, list[1].times[C.RG_GROUP_BEGAN], 0
     for _, call in ipairs(list) do
       local ended = tonumber(call.times[C.RG_GROUP_ENDED])
@@ -144,7 +142,7 @@ function RANK.beside(path, bytes)
     local one = (to - tonumber(from)) / k
     took(list)
     if round > 2 then
-      lines[#lines + 1] = ('%.0f %.0f %.0f\n'):format(bare, one, busy / k)
+      lines[#lines + 1] = ('%.0f %.0f %.0f\n'):format(bare, one, one * (1 - lone_back / back))
     end
   end
   write(path, table.concat(lines))

@@ -2,6 +2,7 @@
 --- What scripts that time trainings on several ranks share: the net, its rows, a step of it, ranks
 --- of one thread, and what is printed and kept.
 
+local C = require 'ridge.ffi.lib'
 local ridge = require 'ridge'
 
 local nn = ridge.nn
@@ -39,7 +40,7 @@ end
 ---@param x table rows of this rank
 ---@param y table
 ---@param opts table|nil of ridge.dist.DataParallel
----@return function step returns its loss
+---@return function step returns its loss, and how many ns the backward pass took
 ---@return table shared what ridge.dist.DataParallel gave
 function M.training(net, x, y, opts)
   local shared = ridge.dist.DataParallel(net, opts)
@@ -47,9 +48,11 @@ function M.training(net, x, y, opts)
   return function()
     optimizer:zero_grad()
     local loss = nn.cross_entropy(shared(x), y)
+    local began = C.rg_clock_ns()
     loss:backward()
+    local took = tonumber(C.rg_clock_ns() - began)
     optimizer:step()
-    return loss
+    return loss, took
   end, shared
 end
 
