@@ -23,7 +23,8 @@ describe('nets of ranks', function()
     assert.equal(0, status, text)
     for _, line in ipairs { 'both true', 'newer true',
       'older false .*a later ridge.dist.DataParallel has parameters of this one',
-      'inside false .*a dist.DataParallel is in the module', 'trainers true', 'norms true' } do
+      'inside false .*a dist.DataParallel is in the module', 'trainers true', 'norms true',
+      'last 2 has other numbers on rank 2 than on rank 0' } do
       assert.equal(3, ranks.lines(text, '%] ' .. line), line .. '\n' .. text)
     end
     for _, line in ipairs { 'a batch of 90 is larger than the 20 rows', 'nn.SKLinear: 4 terms',
