@@ -132,6 +132,18 @@ describe('ridge submit', function()
       'ROOT')))
   end)
 
+  it('says how many points the smallest and the largest task have', function()
+    local least, most = math.huge, 0
+    for i = 1, 4 do
+      local text = ridge(('sweep powers.lua -P k=1..20 --shard %d/4 --dry-run'):format(i))
+      local n = tonumber(text:match '(%d+) to run')
+      least, most = math.min(least, n), math.max(most, n)
+    end
+    assert.is_true(least < most)
+    assert.matches(('40 points; a task has %d to %d, by hash\n.*costs its share, %d points at most')
+      :format(least, most, most), (submit('slurm', '-P k=1..20')))
+  end)
+
   it('names jobs as schedulers take them, and limits that are no shorter than was asked', function()
     local files = require 'ridge.sweep.job_files'
     local function job(name, time)
