@@ -7,37 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
+#include "base/arena.h"
 #include "base/budget.h"
-#include "base/layout.h"
-#include "base/size_class.h"
 
-/* Cached blocks of one size. */
-typedef struct list {
-  void **blocks;
-  int64_t n;
-  int64_t room;
-} list;
-
-/* What an arena has of one device's memory, or the pool of one stream's. */
-typedef struct part {
-  list lists[N_CLASSES];
-  int64_t n_own[N_CLASSES]; /* blocks of each class, cached and in use */
-} part;
-
-struct rg_arena {
-  part *parts[RG_DEVICES]; /* made when they are needed first */
-  int64_t bytes;           /* of all its blocks */
-  int64_t n_used;          /* blocks in use */
-  uint32_t streams;        /* that a plan ran on, a bit each */
-  bool closed;
-  bool scratch;    /* a request may get a larger block */
-  rg_slots *notes; /* of requests for the CPU's memory; NULL: nobody wants them */
-  rg_slots layout; /* that requests obey */
+enum {
+  GROWS_FROM = 128 << 10, /* smaller layouts have memory of malloc */
+  MOST_GROWTH = 6         /* times what it was */
 };
 
 static rg_spin lock;
-static part pool_parts[RG_DEVICES + 1][RG_STREAMS]; /* the CPU's and the pinned: of stream 0 */
+static rg_arena_part pool_parts[RG_DEVICES + 1]
+                               [RG_STREAMS]; /* the CPU's and the pinned: of stream 0 */
 static rg_arena pool;
 static rg_memory memories[RG_DEVICES + 1];
 static _Thread_local rg_arena *current;
@@ -103,7 +83,7 @@ bool rg_alloc_poisons(void)
 
 /* -- Lists ----------------------------------------------------------------------- */
 
-static void *list_take(list *l, int class)
+static void *list_take(rg_free_list *l, int class)
 {
   void *data = l->n > 0 ? l->blocks[--l->n] : NULL;
 
@@ -114,7 +94,7 @@ static void *list_take(list *l, int class)
 }
 
 /* Make room for n blocks; false when there is none for even the notes. */
-static bool list_reserve(list *l, int64_t n)
+static bool list_reserve(rg_free_list *l, int64_t n)
 {
   if (n > l->room) {
     int64_t room = rg_max_i64(8, 2 * n);
@@ -131,7 +111,7 @@ static bool list_reserve(list *l, int64_t n)
 
 static void pool_put(int32_t device, int32_t stream, void *data, int class)
 {
-  list *l = &pool_parts[device][stream].lists[class];
+  rg_free_list *l = &pool_parts[device][stream].lists[class];
 
   if (list_reserve(l, l->n + 1)) {
     l->blocks[l->n++] = data;
@@ -149,7 +129,7 @@ static int64_t trim(int32_t device)
 
   for (int i = 0; i < RG_STREAMS * N_CLASSES; i++) {
     int c = i % N_CLASSES;
-    list *l = &pool_parts[device][i / N_CLASSES].lists[c];
+    rg_free_list *l = &pool_parts[device][i / N_CLASSES].lists[c];
     void *data;
 
     while ((data = list_take(l, c)) != NULL) {
@@ -157,7 +137,7 @@ static int64_t trim(int32_t device)
       given += class_bytes(c);
     }
     free(l->blocks);
-    *l = (list){ 0 };
+    *l = (rg_free_list){ 0 };
   }
   memories[device].reserved_bytes -= given;
   return given;
@@ -195,16 +175,35 @@ static void *pool_take(int32_t device, int class)
   return data;
 }
 
+/* What the layout of another arena lends. */
+static void *borrow(const rg_arena *arena, int64_t bytes)
+{
+  rg_arena *from = arena->from;
+  rg_memory *m = &memories[RG_CPU_DEVICE];
+
+  if (from == NULL || arena->from_at < 0) {
+    return NULL;
+  }
+  const int64_t before = from->layout.total;
+  void *data = rg_slots_lend(&from->layout, arena->from_at, bytes);
+
+  from->bytes += from->layout.total - before;
+  m->reserved_bytes += from->layout.total - before;
+  m->peak_reserved_bytes = rg_max_i64(m->peak_reserved_bytes, m->reserved_bytes);
+  return data;
+}
+
 /*
 ** From the arena's list or the pool.  The note of the block's return is paid for here, because by
 ** then it must not fail: a plan's steps go on writing to a block that is not in use.
 */
 static void *arena_take(rg_arena *arena, int32_t device, int64_t bytes, int *class)
 {
-  part *own = arena->parts[device];
-  list *l;
+  rg_arena_part *own = arena->parts[device];
+  rg_free_list *l;
   void *data = device == RG_CPU_DEVICE ? rg_slots_place(&arena->layout, bytes) : NULL;
 
+  data = data == NULL && device == RG_CPU_DEVICE ? borrow(arena, bytes) : data;
   if (data != NULL) {
     return data;
   }
@@ -335,7 +334,7 @@ rg_status rg_block_alloc_shared(int32_t device, int64_t bytes, rg_block *out)
 static void arena_empty(rg_arena *arena)
 {
   for (int32_t device = 0; device < RG_DEVICES; device++) {
-    part *own = arena->parts[device];
+    rg_arena_part *own = arena->parts[device];
 
     for (int c = 0; own != NULL && c < N_CLASSES; c++) {
       void *data;
@@ -378,7 +377,11 @@ static void arena_end(rg_arena *arena)
     rg_spin_enter(&lock);
     memories[RG_CPU_DEVICE].reserved_bytes -= arena->layout.total;
     rg_spin_leave(&lock);
-    rg_system_give(RG_CPU_DEVICE, arena->layout.base, arena->layout.total);
+    if (arena->layout.most > 0) {
+      rg_system_give_room(arena->layout.base, arena->layout.total, arena->layout.most);
+    } else {
+      rg_system_give(RG_CPU_DEVICE, arena->layout.base, arena->layout.total);
+    }
   }
   if (arena != NULL) {
     rg_slots_end(&arena->layout);
@@ -413,12 +416,14 @@ void rg_block_free(rg_block *block)
   if (arena->notes != NULL && block->device == RG_CPU_DEVICE) {
     rg_slots_gave(arena->notes, block->data);
   }
-  if (block->device == RG_CPU_DEVICE && rg_slots_return(&arena->layout, block->data)) {
-    /* it lies in the arena's one block */
+  if (block->device == RG_CPU_DEVICE &&
+      (rg_slots_return(&arena->layout, block->data) ||
+       (arena->from != NULL && rg_slots_repay(&arena->from->layout, block->data)))) {
+    /* it lies in the arena's one block, or in that of another */
   } else if (arena == &pool || arena->closed) {
     pool_put(block->device, block->stream, block->data, class);
   } else {
-    list *l = &arena->parts[block->device]->lists[class];
+    rg_free_list *l = &arena->parts[block->device]->lists[class];
 
     l->blocks[l->n++] = block->data;
   }
@@ -434,22 +439,6 @@ void rg_block_free(rg_block *block)
 }
 
 /* -- Arenas ---------------------------------------------------------------------- */
-
-rg_status rg_arena_new(rg_arena **out)
-{
-  rg_arena *arena = rg_host_zeroed(sizeof(*arena));
-
-  if (arena == NULL) {
-    return rg_fail(RG_ENOMEM, "memory: no room for an arena");
-  }
-  *out = arena;
-  return RG_OK;
-}
-
-void rg_arena_lends(rg_arena *arena)
-{
-  arena->scratch = true;
-}
 
 void rg_arena_close(rg_arena *arena)
 {
@@ -484,16 +473,6 @@ rg_arena *rg_arena_current(void)
   return current;
 }
 
-void rg_arena_ran(rg_arena *arena, int32_t stream)
-{
-  arena->streams |= 1u << stream;
-}
-
-void rg_arena_note(rg_arena *arena, rg_slots *notes)
-{
-  arena->notes = notes;
-}
-
 rg_status rg_arena_obey(rg_arena *arena, rg_slots *layout)
 {
   rg_memory *m = &memories[RG_CPU_DEVICE];
@@ -503,7 +482,10 @@ rg_status rg_arena_obey(rg_arena *arena, rg_slots *layout)
     return RG_OK; /* requests get blocks of their own */
   }
   RG_TRY(check_request(RG_CPU_DEVICE, layout->total));
-  base = rg_system_take(RG_CPU_DEVICE, layout->total);
+  layout->most = layout->total >= GROWS_FROM ? MOST_GROWTH * layout->total : 0;
+  base = layout->most > 0 ? rg_system_take_room(layout->total, layout->most) : NULL;
+  layout->most = base != NULL ? layout->most : 0;
+  base = base != NULL ? base : rg_system_take(RG_CPU_DEVICE, layout->total);
   if (base == NULL && rg_memory_trim(RG_CPU_DEVICE) > 0) {
     base = rg_system_take(RG_CPU_DEVICE, layout->total);
   }
@@ -517,20 +499,10 @@ rg_status rg_arena_obey(rg_arena *arena, rg_slots *layout)
   arena->bytes += layout->total;
   arena->layout = *layout;
   arena->layout.base = base;
-  arena->layout.next = 0;
+  arena->layout.next = arena->layout.now = 0;
   rg_spin_leave(&lock);
   *layout = (rg_slots){ 0 };
   return RG_OK;
-}
-
-int64_t rg_arena_bytes(const rg_arena *arena)
-{
-  return arena == NULL ? 0 : arena->bytes;
-}
-
-int64_t rg_arena_live(const rg_arena *arena)
-{
-  return arena->layout.base != NULL ? arena->layout.live : 0;
 }
 
 /* -- Counters -------------------------------------------------------------------- */

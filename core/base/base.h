@@ -349,6 +349,18 @@ void rg_site_reset_peaks(int32_t device);
 void *rg_system_take(int32_t device, int64_t bytes);
 void rg_system_give(int32_t device, void *data, int64_t bytes);
 
+/*
+** A block of the host's memory with addresses behind it, room in all, into which it may grow: what
+** is behind its end is touched by nobody and takes no memory.
+**
+** rg_system_take_room  NULL: there are no such addresses
+** rg_system_grow       false: there is no memory for so much more
+** rg_system_give_room  bytes: with all that it grew by
+*/
+void *rg_system_take_room(int64_t bytes, int64_t room);
+bool rg_system_grow(int64_t more);
+void rg_system_give_room(void *data, int64_t bytes, int64_t room);
+
 /* Bytes that the system can still give to this process, as files below root ("", or a folder of
 ** tests) say; INT64_MAX where they do not (available.c). */
 int64_t rg_memory_available(const char *root);
@@ -381,6 +393,21 @@ void rg_arena_close(rg_arena *arena);
 /* A request for the arena's memory may get a larger block that is free: for what is asked for in
 ** turn, of many sizes, and given back. */
 void rg_arena_lends(rg_arena *arena);
+
+/*
+** Requests for the CPU's memory may get what another arena's layout leaves free at a time, and what
+** that one can grow by: a plan's scratch, while one of its steps runs for the first time.
+**
+** from  outlives what was borrowed
+** at    rg_arena_time when the step was captured; below 0: nothing is known of it, or none runs
+*/
+void rg_arena_borrow(rg_arena *arena, rg_arena *from, int32_t at);
+
+/* Blocks that it borrowed and has not given back. */
+int32_t rg_arena_borrowed(const rg_arena *arena);
+
+/* The time by the layout that the arena obeys; -1: it obeys none. */
+int32_t rg_arena_time(const rg_arena *arena);
 
 /* Make an arena this thread's (NULL: none); returns the one before. */
 rg_arena *rg_arena_swap(rg_arena *arena);

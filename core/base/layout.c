@@ -14,6 +14,8 @@ enum {
   ALIGN = 64,
   MOST_SLOTS = 1 << 22,
   MOST_CROWDED = 20000, /* where many live at one time, each is held against all: no more of them */
+  MOST_TRIES = 64,      /* orders that are tried, */
+  MOST_PLACED = 100000, /* and blocks that are placed in them */
   FEW = 32,             /* that live when another is asked for, on average */
 };
 
@@ -257,8 +259,49 @@ static int64_t place_in_order(const rg_laying *l)
   return total;
 }
 
-/* Place what is given back by `end` in the best of three orders.  Returns how much memory that
-** takes, -1: there was none to find out. */
+/* Keep the offsets that take `total` where none so far take less. */
+static int64_t keep_best(const rg_laying *l, int64_t total, int64_t least)
+{
+  for (int32_t i = 0; i < l->n && total < least; i++) {
+    l->order[i]->best = l->order[i]->offset;
+  }
+  return rg_min_i64(least, total);
+}
+
+/* The block that ends last is placed first from here on.  false: it was. */
+static bool raise_last(const rg_laying *l, int64_t total)
+{
+  int32_t k = 0;
+
+  while (k < l->n - 1 && l->order[k]->offset + l->order[k]->bytes < total) {
+    k++;
+  }
+  rg_slot *slot = l->order[k];
+
+  memmove((void *)&l->order[1], (void *)&l->order[0], (size_t)k * sizeof(*l->order));
+  l->order[0] = slot;
+  return k > 0;
+}
+
+/* Where orders by one property leave more than a fiftieth: from the largest first on. */
+static int64_t repair(const rg_laying *l, int64_t live, int64_t least)
+{
+  int64_t tries = rg_min_i64(MOST_TRIES, MOST_PLACED / rg_max_i64(l->n, 1));
+
+  qsort((void *)l->order, (size_t)l->n, sizeof(*l->order), by_size);
+  for (; tries > 0 && least > live + live / 50; tries--) {
+    const int64_t total = place_in_order(l);
+
+    least = keep_best(l, total, least);
+    if (!raise_last(l, total)) {
+      break;
+    }
+  }
+  return least;
+}
+
+/* Place what is given back by `end` in the best of three orders, and of what mends the first.
+** Returns how much memory that takes, -1: there was none to find out. */
 static int64_t place_all(rg_laying *l, int32_t end)
 {
   static int (*const orders[])(const void *a, const void *b) = { by_size, last_first, first_first };
@@ -278,11 +321,9 @@ static int64_t place_all(rg_laying *l, int32_t end)
     qsort((void *)l->order, (size_t)l->n, sizeof(*l->order), orders[k]);
     const int64_t total = place_in_order(l);
 
-    for (int32_t i = 0; i < l->n && total < least; i++) {
-      l->order[i]->best = l->order[i]->offset;
-    }
-    least = rg_min_i64(least, total);
+    least = keep_best(l, total, least);
   }
+  least = l->crowded ? least : repair(l, live, least);
   for (int32_t i = 0; i < s->n; i++) {
     s->at[i].offset = s->at[i].best;
   }
@@ -307,6 +348,8 @@ static rg_status place(rg_laying *l)
 {
   rg_slots *s = l->s;
   const int64_t kept = end_all(s);
+
+  s->end = s->now + 1;
 
   find_before(l);
   s->failed = l->crowded && s->n > MOST_CROWDED;
@@ -365,7 +408,9 @@ void *rg_slots_place(rg_slots *s, int64_t bytes)
     s->failed = true; /* the calls are others than those that were noted */
     return NULL;
   }
+  s->now++;
   if (slot->offset < 0 || is_taken(s, slot)) {
+    s->strays = s->strays || slot->offset >= 0;
     s->next++;
     return NULL;
   }
@@ -380,8 +425,11 @@ bool rg_slots_return(rg_slots *s, const void *data)
   if (s->base == NULL || at < s->base || at >= s->base + s->total) {
     return false;
   }
-  for (int32_t k = s->n_open - 1; k >= 0; k--) {
-    if (s->base + s->at[s->at[k].open].offset == at) {
+  for (int32_t k = s->n_open - 1; k >= 0 && !s->lends; k--) {
+    const rg_slot *slot = &s->at[s->at[k].open];
+
+    if (s->base + slot->offset == at) {
+      s->strays = s->strays || (slot->to < s->end && slot->to != ++s->now);
       close_slot(s, k);
       break;
     }

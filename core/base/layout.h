@@ -23,16 +23,31 @@ typedef struct rg_slot {
   int32_t open;     /* of element k: which block is the k-th of those in use */
 } rg_slot;
 
+enum { RG_MOST_LENT = 64 };
+
+/* A part of a layout's memory that a kernel works in while its step runs. */
+typedef struct rg_lent {
+  int64_t offset;
+  int64_t bytes;
+} rg_lent;
+
 typedef struct rg_slots {
   rg_slot *at;
   int32_t n;
   int32_t room;
   int32_t n_open; /* blocks in use: at[0 .. n_open - 1].open */
   int32_t now;
-  int32_t next;   /* of the requests that come */
-  int64_t total;  /* bytes */
-  int64_t live;   /* the largest sum of blocks that live at one time: no layout is smaller */
-  char *base;     /* memory of total bytes; NULL: none yet */
+  int32_t end;   /* when what is never given back is */
+  int32_t next;  /* of the requests that come */
+  int64_t total; /* bytes */
+  int64_t live;  /* the largest sum of blocks that live at one time: no layout is smaller */
+  char *base;    /* memory of total bytes; NULL: none yet */
+  int64_t most;  /* that total may grow to; 0: it may not */
+  bool strays;   /* while it was obeyed something was given back at another time than noted */
+  bool lends;    /* (lend.c) `open` holds what lives at lent_at, and next counts what began */
+  int32_t lent_at;
+  int32_t n_lent;
+  rg_lent lent[RG_MOST_LENT];
   bool failed;    /* there are no offsets: too many notes, or requests came that were not noted */
   bool no_memory; /* for notes */
 } rg_slots;
@@ -53,6 +68,18 @@ void *rg_slots_place(rg_slots *s, int64_t bytes);
 bool rg_slots_return(rg_slots *s, const void *data);
 
 void rg_slots_end(rg_slots *s);
+
+/*
+** Memory that no block needs at a time, for as long as one step runs (lend.c).  The layout's total
+** may have grown behind it.
+**
+** at  a time of the layout; steps ask in their order, or begin again
+** returns  NULL: there is none
+*/
+void *rg_slots_lend(rg_slots *s, int32_t at, int64_t bytes);
+
+/* Was the block lent?  It is given back then. */
+bool rg_slots_repay(rg_slots *s, const void *data);
 
 /* -- Of arenas (alloc.c) -------------------------------------------------------------------- */
 

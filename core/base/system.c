@@ -128,23 +128,13 @@ static bool fits(int64_t bytes)
   return true;
 }
 
-static void *host_take(int64_t bytes)
+/* Addresses that begin with a huge page, of which memory comes when it is touched; NULL: none. */
+static char *map(int64_t size, int flags)
 {
-  char *base;
-  int64_t shift;
-  int64_t size;
   int64_t skip;
+  char *base = mmap(NULL, (size_t)(size + HUGE_PAGE), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
-  if (!fits(bytes)) {
-    return NULL;
-  }
-  if (bytes < MAP_FROM) {
-    return small_take(bytes);
-  }
-  shift = next_shift(true);
-  size = mapped_bytes(bytes + shift);
-  base = mmap(NULL, (size_t)(size + HUGE_PAGE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-              -1, 0);
   if (base == MAP_FAILED) {
     return NULL;
   }
@@ -156,8 +146,27 @@ static void *host_take(int64_t bytes)
   if (skip < HUGE_PAGE) {
     munmap(base + skip + size, (size_t)(HUGE_PAGE - skip));
   }
-  madvise(base + skip, (size_t)size, MADV_HUGEPAGE);
-  return base + skip + shift;
+  return base + skip;
+}
+
+static void *host_take(int64_t bytes)
+{
+  char *base;
+  int64_t shift;
+
+  if (!fits(bytes)) {
+    return NULL;
+  }
+  if (bytes < MAP_FROM) {
+    return small_take(bytes);
+  }
+  shift = next_shift(true);
+  base = map(mapped_bytes(bytes + shift), 0);
+  if (base == NULL) {
+    return NULL;
+  }
+  madvise(base, (size_t)mapped_bytes(bytes + shift), MADV_HUGEPAGE);
+  return base + shift;
 }
 
 /* A mapped block's memory begins at the multiple of a huge page below it. */
@@ -166,6 +175,42 @@ static void mapped_give(char *data, int64_t bytes)
   int64_t shift = (int64_t)((intptr_t)data & (HUGE_PAGE - 1));
 
   munmap(data - shift, (size_t)mapped_bytes(bytes + shift));
+}
+
+/* Of blocks that grow only large ones have huge pages: small ones grow by little. */
+void *rg_system_take_room(int64_t bytes, int64_t room)
+{
+  int64_t shift;
+  char *base;
+
+  if (!fits(bytes)) {
+    return NULL;
+  }
+  shift = next_shift(true);
+  base = map(mapped_bytes(room + shift), MAP_NORESERVE);
+  if (base == NULL) {
+    return NULL;
+  }
+  if (bytes >= HUGE_PAGE) {
+    madvise(base, (size_t)mapped_bytes(room + shift), MADV_HUGEPAGE);
+  }
+  atomic_fetch_add(&taken, bytes);
+  return base + shift;
+}
+
+bool rg_system_grow(int64_t more)
+{
+  if (!fits(more)) {
+    return false;
+  }
+  atomic_fetch_add(&taken, more);
+  return true;
+}
+
+void rg_system_give_room(void *data, int64_t bytes, int64_t room)
+{
+  atomic_fetch_sub(&taken, bytes);
+  mapped_give(data, room);
 }
 
 void *rg_system_take(int32_t device, int64_t bytes)

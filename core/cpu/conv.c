@@ -190,6 +190,25 @@ static rg_status conv(const rg_call *call, rg_tensor *const *out, rg_frame *fram
   return run(call, out, frame, NULL, &choice, &by);
 }
 
+rg_status rg_conv_foresee(const rg_call *call, rg_tensor *const *out)
+{
+  if (call->in[0]->_count == 0 || call->in[1]->_count == 0 || out[0]->_count == 0 ||
+      out[0]->_dtype == RG_F64) {
+    return RG_OK;
+  }
+  const int32_t way = rg_conv_foreseen(call, out);
+
+  if (way != RG_CONV_BLOCKED && way != RG_CONV_PLAIN) {
+    return RG_OK;
+  }
+  rg_status status = rg_conv_dnnl_foresee(call, out, way);
+
+  if (status == RG_ENOSUP) {
+    status = rg_conv_dnnl_foresee(call, out, rg_conv_dnnl_standard(call));
+  }
+  return status == RG_ENOSUP ? RG_OK : status; /* the first run says what is wrong */
+}
+
 rg_status rg_cpu_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   return conv(call, out, frame);

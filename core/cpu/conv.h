@@ -36,6 +36,14 @@ rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *
 rg_status rg_conv_by(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
                      int32_t way) RG_CHECK;
 
+/* Ask for what the way that will be taken works in, and give it back; where that is measured first,
+** nothing. */
+rg_status rg_conv_foresee(const rg_call *call, rg_tensor *const *out) RG_CHECK;
+rg_status rg_conv_dnnl_foresee(const rg_call *call, rg_tensor *const *out, int32_t way) RG_CHECK;
+
+/* The way of a plan's step that has not run; RG_CONV_AUTO: it will be measured. */
+int32_t rg_conv_foreseen(const rg_call *call, rg_tensor *const *out);
+
 /* The way that is taken where nothing was measured; and what is taken, with what chose it (RG_BY_).
 ** stays: in a plan's step. */
 int32_t rg_conv_standard(const rg_call *call, rg_tensor *const *out);

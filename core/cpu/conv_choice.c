@@ -156,6 +156,25 @@ rg_status rg_conv_choose(const rg_call *call, rg_tensor *const *out, bool stays,
   return rg_choice_write_down(choice);
 }
 
+int32_t rg_conv_foreseen(const rg_call *call, rg_tensor *const *out)
+{
+  bool able[RG_WAYS];
+  rg_choice choice;
+
+  ways_of(call, out, able);
+  if (rg_choice_pinned()) {
+    return rg_conv_expected(call, out, able);
+  }
+  if (rg_choice_rounds() > 0) {
+    return RG_CONV_AUTO;
+  }
+  key_of(call, out, &choice);
+  choice.path = choice.standard = rg_conv_expected(call, out, able);
+  return rg_choice_known(&choice) && choice.path < RG_CONV_COUNT && able[choice.path]
+             ? choice.path
+             : rg_conv_expected(call, out, able);
+}
+
 const char *rg_conv_way_name(int32_t way)
 {
   static const char *const names[RG_CONV_COUNT] = { "auto", "blocked", "plain", "tiles",

@@ -364,6 +364,15 @@ static rg_status run_once(const rg_call *call, rg_tensor *const *out, bool plain
   return status;
 }
 
+static rg_status take_once(const rg_call *call, rg_tensor *const *out, bool plain, bool standard)
+{
+  state s = { .plain = plain, .standard = standard };
+  rg_status status = prepare(&s, call, out);
+
+  done(&s);
+  return status;
+}
+
 /* -- In pieces (conv_band.c) ------------------------------------------------------------ */
 
 static rg_status run_eager(const rg_call *call, rg_tensor *const *out, bool plain, bool standard,
@@ -383,6 +392,22 @@ static rg_status run_eager(const rg_call *call, rg_tensor *const *out, bool plai
     }
     rg_conv_take_piece(&p, call, out, &c, k);
     RG_TRY(run_once(&p.call, p.out, plain, standard, finite));
+  }
+  return RG_OK;
+}
+
+rg_status rg_conv_dnnl_foresee(const rg_call *call, rg_tensor *const *out, int32_t way)
+{
+  const rg_conv_cut c = rg_conv_cut_of(call, out);
+  const int64_t n = rg_conv_count_pieces(&c);
+  const bool standard = way == rg_conv_dnnl_standard(call);
+  rg_conv_piece p;
+
+  for (int64_t k = 0; k < n; k++) {
+    if (n > 1) {
+      rg_conv_take_piece(&p, call, out, &c, k);
+    }
+    RG_TRY(take_once(n > 1 ? &p.call : call, n > 1 ? p.out : out, way == RG_CONV_PLAIN, standard));
   }
   return RG_OK;
 }

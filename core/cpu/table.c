@@ -3,6 +3,7 @@
 ** The CPU's kernels, one for each line of op/list.h, and its vector loops, one table for each
 ** instruction set.
 */
+#include "cpu/conv.h"
 #include "cpu/cpu.h"
 #include "cpu/simd/simd.h"
 
@@ -12,9 +13,22 @@
 static rg_kernel *const kernels[RG_OP_COUNT] = { RG_OP_LIST };
 #undef RG_OP_LINE
 
+/* Convolutions work in images of other layouts: no other kernel takes as much. */
+static rg_status foresee(const rg_call *call, rg_tensor *const *out)
+{
+  switch (call->op->id) {
+  case RG_OP_CONV2D:
+  case RG_OP_CONV2D_BACK_DATA:
+  case RG_OP_CONV2D_BACK_WEIGHT:
+    return rg_conv_foresee(call, out);
+  default:
+    return RG_OK;
+  }
+}
+
 const rg_backend *rg_cpu_backend(void)
 {
-  static const rg_backend backend = { .name = "cpu", .kernels = kernels };
+  static const rg_backend backend = { .name = "cpu", .kernels = kernels, .foresee = foresee };
 
   return &backend;
 }

@@ -28,6 +28,16 @@ static rg_status take_scratch(const rg_call *call, rg_block *out)
   return status;
 }
 
+/* What the kernel will work in gets room in the plan's layout. */
+static rg_status foresee(const step *s)
+{
+  rg_arena *before = rg_arena_swap(capturing->arena);
+  rg_status status = rg_backend_foresee(&s->call, s->out);
+
+  (void)rg_arena_swap(before);
+  return status;
+}
+
 /* The dispatcher's hook: copy the call into a step, then run the step; not in a dry capture. */
 static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor *const *out,
                               rg_frame *frame)
@@ -46,7 +56,8 @@ static rg_status capture_call(const rg_call *call, rg_kernel *kernel, rg_tensor 
     }
     s->frame.scratch = scratch.data;
   }
-  status = rg_capture_dry ? RG_OK : run_kernel(s);
+  s->at = rg_arena_time(capturing->arena);
+  status = rg_capture_dry ? foresee(s) : run_kernel(s);
   if (scratch.data != NULL) {
     rg_block_free(&scratch);
   }

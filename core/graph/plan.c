@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/layout.h"
+#include "base/size_class.h"
 #include "graph/plan.h"
 #include "op/call.h"
 
@@ -183,19 +184,19 @@ void rg_plan_release(rg_plan *plan)
     rg_plan_drop(plan, plan->first);
     plan->first = next;
   }
-  rg_arena_close(plan->arena);
   rg_arena_close(plan->workspace);
+  rg_arena_close(plan->arena);
   rg_host_free(plan);
 }
 
-/* What derived steps make. */
+/* What derived steps make, with what its blocks are rounded up by. */
 static int64_t kept_bytes(const rg_plan *plan)
 {
   int64_t sum = 0;
 
   for (const step *s = plan->first; s != NULL; s = s->next) {
     for (int32_t i = 0; s->derived_of != NULL && i < s->call.n_out; i++) {
-      sum += s->out[i] != NULL ? s->out[i]->_storage->bytes : 0;
+      sum += s->out[i] != NULL ? class_bytes(s->out[i]->_storage->block.size_class) : 0;
     }
   }
   return sum;

@@ -24,8 +24,9 @@ typedef struct step {
   const struct step *repeats; /* an earlier one, whose numbers it draws again; NULL: its own */
   uint64_t *derived_of;  /* of a derived step, by input: the version it ran on; NULL: no such */
   bool derived_is_there; /* and it did run */
-  const char *module;    /* whose call it was in (ridge/ring.h); NULL: none */
-  rg_modes modes;        /* that it was captured under, and runs under */
+  int32_t at; /* when it was captured, by the layout of the plan's arena; below 0: there is none */
+  const char *module; /* whose call it was in (ridge/ring.h); NULL: none */
+  rg_modes modes;     /* that it was captured under, and runs under */
   rg_tensor **out;
   rg_tensor *tensors; /* the inputs that are there, then the results */
   int32_t n_tensors;

@@ -142,8 +142,23 @@ static rg_status run_apart(step *s, bool heard, int32_t index)
   return status;
 }
 
+/* A step runs for the first time: what it works in lies where nothing lives then, if it fits. */
+static void borrow(const rg_plan *plan, const step *s)
+{
+  rg_arena_borrow(plan->workspace, plan->arena, plan->device == RG_CPU ? s->at : -1);
+}
+
+/* Others make their results there when it has run. */
+static rg_status gave_back(const rg_plan *plan, const step *s)
+{
+  return rg_arena_borrowed(plan->workspace) == 0
+             ? RG_OK
+             : rg_fail(RG_EBUG, "plan: %s keeps the memory that it works in", s->call.op->name);
+}
+
 /* Inline: a replay of one small step takes tens of nanoseconds. */
-static inline __attribute__((always_inline)) rg_status run_each(rg_plan *plan, bool heard)
+static inline __attribute__((always_inline)) rg_status run_each(rg_plan *plan, bool heard,
+                                                                bool first)
 {
   int32_t index = 0;
 
@@ -158,9 +173,15 @@ static inline __attribute__((always_inline)) rg_status run_each(rg_plan *plan, b
     if (plan->mixed) {
       (void)rg_modes_enter(&s->modes);
     }
+    if (first) {
+      borrow(plan, s);
+    }
     RG_TRY(plan->several ? run_apart(s, heard, index)
            : heard       ? observe_step(s, index)
                          : run_step(s));
+    if (first) {
+      RG_TRY(gave_back(plan, s));
+    }
     index++;
   }
   return RG_OK;
@@ -190,7 +211,7 @@ static rg_status run_first(rg_plan *plan)
     rg_arena_lends(plan->workspace);
   }
   rg_arena *before = rg_arena_swap(plan->workspace);
-  rg_status status = run_each(plan, steps_are_heard());
+  rg_status status = run_each(plan, steps_are_heard(), true);
 
   (void)rg_arena_swap(before);
   plan->prepared = status == RG_OK;
@@ -200,12 +221,13 @@ static rg_status run_first(rg_plan *plan)
       rg_step_forget(s);
     }
   }
+  rg_arena_borrow(plan->workspace, plan->arena, -1);
   return status;
 }
 
 static rg_status run_steps(rg_plan *plan)
 {
-  RG_TRY(plan->prepared ? run_each(plan, steps_are_heard()) : run_first(plan));
+  RG_TRY(plan->prepared ? run_each(plan, steps_are_heard(), false) : run_first(plan));
   rg_plan_warmed(plan);
   return RG_OK;
 }
@@ -237,7 +259,7 @@ static rg_status run_all(rg_plan *plan, int64_t n)
     if (plan->device == RG_CPU && plan->prepared && plan->first != NULL) {
       bool plain = !heard && !plan->mixed && plan->drew == NULL && !plan->derives;
 
-      RG_TRY(plain ? run_plain(plan) : run_each(plan, heard));
+      RG_TRY(plain ? run_plain(plan) : run_each(plan, heard, false));
       continue;
     }
     if (rg_interrupt_pending()) {

@@ -78,6 +78,13 @@ int32_t rg_op_runs_on(int32_t index, int32_t device)
          backends[device] != NULL && backends[device]->kernels[index] != NULL;
 }
 
+rg_status rg_backend_foresee(const rg_call *call, rg_tensor *const *out)
+{
+  const rg_backend *backend = backends[call->device];
+
+  return backend != NULL && backend->foresee != NULL ? backend->foresee(call, out) : RG_OK;
+}
+
 rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op)
 {
   if (op->id < 0) {

@@ -305,7 +305,12 @@ typedef struct rg_backend {
   rg_kernel *const *kernels;
   const bool *varies; /* by op id: may it give other bits from run to run, unless the modes are
                       ** deterministic?  NULL: none does */
+  rg_status (*foresee)(const rg_call *call, rg_tensor *const *out); /* NULL: nothing is known */
 } rg_backend;
+
+/* In a dry capture: ask for what the call's kernel will take when it runs, beside its scratch, and
+** give it back.  Not all kernels tell. */
+rg_status rg_backend_foresee(const rg_call *call, rg_tensor *const *out) RG_CHECK;
 
 void rg_backend_register(int32_t device, const rg_backend *backend);
 rg_kernel *rg_backend_kernel(int32_t device, const rg_op *op);

@@ -57,7 +57,8 @@ RG_API void rg_plan_release(rg_plan *plan);
 /* What a plan is made of. */
 typedef struct rg_plan_facts {
   int64_t n_steps;
-  int64_t buffer_bytes; /* reserved by the plan for what its steps write */
+  int64_t buffer_bytes; /* reserved by the plan for what its steps write and its kernels work in; of
+                        ** what the latter take in the first run most is known before */
   int64_t live_bytes;   /* of a graph's plan on the CPU: the most that lives at one time, scratch of
                         ** its kernels and outputs included, but not what derived steps make: no
                         ** layout is smaller.  0: it was not laid out */

@@ -480,8 +480,10 @@ end
 
 --- What memory it needs, in bytes: peak = of what is alive at once in this order, at = (the node),
 --- bound = what one node reads and makes at most, which no order goes below, outside = inputs,
---- parameters and constants; plan = what a plan's buffers take, live = of what its kernels need at
---- one time, scratch included (0: not known), derived = weights in these buffers that passes made
+--- parameters and constants; plan = what a plan takes for its buffers and what its kernels work in
+--- (images in other layouts; of products a little more may come with the first run, and stands in
+--- plan:facts() then), live = of what values and kernels need at one time, which no plan goes below
+--- (0: not known), derived = weights in these buffers that passes made
 --- of others: made once and kept, no part of peak, bound and live; replaced = what stands outside
 --- for them alone. Parameters stay where they are, as a module that has them may be trained, saved
 --- or given others; a file of ridge.onnx.export with optimize = true has the derived ones only.

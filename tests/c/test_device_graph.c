@@ -165,7 +165,7 @@ static rg_status k_normal(const rg_call *call, rg_tensor *const *out, rg_frame *
 
 static rg_kernel *const kernels[RG_OP_COUNT] = { [RG_OP_ADD] = k_add, [RG_OP_NORMAL] = k_normal };
 static const bool varies[RG_OP_COUNT] = { [RG_OP_ADD] = true };
-static const rg_backend backend = { "written down", kernels, varies };
+static const rg_backend backend = { "written down", kernels, varies, NULL };
 
 /* What was written down since the last time is `want`. */
 static void is_told(const char *want, const char *what)

@@ -79,7 +79,7 @@ static const rg_driver driver = { .take = host_take,
                                   .graph_free = graph_free };
 static rg_kernel *const kernels[RG_OP_COUNT] = { [RG_OP_ADD] = k_any, [RG_OP_MATMUL] = k_any };
 static const bool varies[RG_OP_COUNT] = { [RG_OP_MATMUL] = true };
-static const rg_backend backend = { "written down", kernels, varies };
+static const rg_backend backend = { "written down", kernels, varies, NULL };
 
 /* -- Modes --------------------------------------------------------------------------------- */
 

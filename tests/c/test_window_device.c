@@ -174,7 +174,7 @@ static rg_status k_any(const rg_call *call, rg_tensor *const *out, rg_frame *fra
 }
 
 static rg_kernel *const kernels[RG_OP_COUNT] = { [RG_OP_ADD] = k_any };
-static const rg_backend backend = { "written down", kernels, NULL };
+static const rg_backend backend = { "written down", kernels, NULL, NULL };
 
 static void is_told(const char *want, const char *what)
 {

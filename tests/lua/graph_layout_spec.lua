@@ -11,9 +11,9 @@ local ROUNDING = 16 * 1024
 
 local function within(g, what)
   local memory = g:memory()
-  assert.is_true(memory.plan <= 1.1 * memory.peak + ROUNDING,
-    ('%s: %d of %d'):format(what, memory.plan, memory.peak))
-  assert.is_true(memory.bound <= memory.peak)
+  assert.is_true(memory.plan <= 1.1 * memory.live + ROUNDING,
+    ('%s: %d of %d'):format(what, memory.plan, memory.live))
+  assert.is_true(memory.bound <= memory.peak and memory.peak <= memory.live)
 end
 
 describe('the memory of a plan', function()
@@ -48,7 +48,7 @@ describe('the memory of a plan', function()
     assert.same({ 0, 0 }, { plain.derived, plain.replaced })
     assert.is_true(folded.derived >= weights and folded.derived <= 2 * weights, folded.derived)
     assert.is_true(folded.replaced >= weights and folded.replaced <= 2 * weights, folded.replaced)
-    assert.is_true(folded.plan - folded.derived <= 1.1 * folded.peak + ROUNDING)
+    assert.is_true(folded.plan - folded.derived <= 1.1 * folded.live + ROUNDING)
     assert.is_true(folded.peak <= plain.peak)
     assert.matches('derived weights +1[89]', tostring(folded))
 
@@ -59,6 +59,44 @@ describe('the memory of a plan', function()
     local was = m.plan
     assert.equal(was, ridge.inference(ridge.graph, block, ridge.ones(2, 64, 64)):plan():facts()
       .buffer_bytes)
+  end)
+
+  -- Images in oneDNN's layouts, which steps work in, lie where the plan's buffers are free.
+  it('is what the allocator gives for it, kernels and all, and is told before it runs', function()
+    local function branch(n, kernel)
+      return nn.Residual(nn.Sequential(nn.Conv2d(n, 2 * n, kernel, { padding = 'same', seed = 2 }),
+        nn.ReLU(), nn.Conv2d(2 * n, n, 1, { seed = 3 })))
+    end
+    local net = nn.Sequential(nn.Conv2d(3, 32, 3, { padding = 1, seed = 1 }), branch(32, 3),
+      nn.MaxPool2d(2), branch(32, 5), branch(32, 3), nn.Conv2d(32, 8, 3, { seed = 4 })):eval()
+    local x = ridge.randn(1, 3, 56, 56)
+    local want = ridge.inference(net, x)
+    for _, passes in ipairs { false, 'standard', 'aggressive' } do
+      local g = ridge.inference(ridge.graph, net, x)
+      if passes then g = g:optimize(passes) end
+      local told = g:memory()
+      if not passes then assert.is_true(told.live > 1.1 * told.peak) end -- there is what to look at
+      collectgarbage()
+      collectgarbage()
+      ridge.memory.trim()
+      local before = ridge.memory.stats().reserved
+      local plan = g:plan()
+      local y
+      for _ = 1, 3 do -- in the second run a step meets what others worked in
+        y = plan:run()
+        assert.is_true(y:allclose(want, 1e-4, 1e-5), tostring(passes))
+      end
+      local facts = plan:facts()
+      assert.is_true(facts.buffer_bytes <= 1.02 * told.plan, ('%s: %d bytes, told %d'):format(
+        tostring(passes), facts.buffer_bytes, told.plan))
+      assert.is_true(facts.buffer_bytes - facts.kept_bytes <= 1.1 * facts.live_bytes + ROUNDING)
+      assert.is_true(told.live >= told.peak)
+      ridge.memory.trim()
+      local taken = ridge.memory.stats().reserved - before
+      local packed = taken - facts.buffer_bytes -- weights for the kernels, of the module's
+      assert.is_true(packed >= 0 and packed < 1e6, packed)
+      plan:release()
+    end
   end)
 
   it('is shared by blocks of other sizes, which a pool would keep apart', function()
