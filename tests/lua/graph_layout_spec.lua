@@ -49,7 +49,7 @@ describe('the memory of a plan', function()
     assert.is_true(folded.derived >= weights and folded.derived <= 2 * weights, folded.derived)
     assert.is_true(folded.replaced >= weights and folded.replaced <= 2 * weights, folded.replaced)
     assert.is_true(folded.plan - folded.derived <= 1.1 * folded.live + ROUNDING)
-    assert.is_true(folded.peak <= plain.peak)
+    assert.is_true(folded.peak <= plain.peak and folded.bound <= folded.peak)
     assert.matches('derived weights +1[89]', tostring(folded))
 
     local block = nn.TransformerBlock(64, { heads = 4 }):eval()

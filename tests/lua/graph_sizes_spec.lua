@@ -41,6 +41,27 @@ describe('a graph whose batch may change', function()
     assert.same(bits.all(x:matmul(y)), bits.all(g:at(9):plan():run { x, y }))
   end)
 
+  it('has sizes that are more than a multiple', function()
+    local extra = ridge.randn(3, 4)
+    local function f(x) return ridge.concat({ x, x, extra }, 1):exp() end
+    local g = ridge.graph(f, ridge.ones(5, 4), { sizes = { { 'N', 4 } } })
+    local shapes = g:sizes()
+    assert.same({ '2*N+3', 4 }, shapes[#shapes].shape)
+    local x = ridge.randn(9, 4)
+    assert.same(bits.all(f(x)), bits.all(g:at(9):check():plan():run { x }))
+  end)
+
+  it('has costs that grow with the square', function()
+    -- x:matmul(x:t()): 2 * N * 4 * N flops, and it reads x twice and writes N * N
+    local g = ridge.graph(function(x) return x:matmul(x:t()) + x:sum() end, ridge.ones(5, 4),
+      { sizes = { { 'N', 4 } } })
+    for _, n in ipairs { 2, 9, 40 } do
+      local found
+      for _, node in ipairs(g:at(n):nodes()) do found = node.op == 'matmul' and node or found end
+      assert.same({ 8 * n * n, 4 * (8 * n + n * n) }, { found.flops, found.bytes })
+    end
+  end)
+
   it('is refused where a number is on no line, or the function another one', function()
     local function refused(text, ...)
       local ok, err = pcall(ridge.graph, ...)

@@ -88,6 +88,13 @@ describe('graph:memory', function()
     assert.equal('sin', m.at.op)
     assert.is_true(m.plan >= m.peak and m.plan <= 1.1 * m.peak, m.plan / m.peak)
     assert.matches('live at the peak +512', tostring(m))
+    -- an output lives to the end, and a view is no memory of its own
+    m = ridge.graph(function(a)
+      local y = a:exp()
+      return y, y:narrow(1, 1, 128):sin():cos():sin()
+    end, x):memory()
+    assert.equal(2 * one, m.peak)
+    assert.equal(1.5 * one, m.bound)
   end)
 end)
 

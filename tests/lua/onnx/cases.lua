@@ -433,6 +433,7 @@ local CASES = {
   { 'DynamicQuantizeLinear', 11, {}, { f { -255, 0 } }, 'u8[2] 0 255', 'f32[] 1', 'u8[] 255' },
   { 'MatMulInteger', 10, {}, { f({ { 3, 5 } }, 'u8'), f({ { 1 }, { 2 } }, 'u8'), f(1, 'u8') },
     'i32[1,1] 10' },
+  { 'Softmax', 13, { axis = 1 }, { ridge.zeros(1, 2, 2) }, 'f32[1,2,2] 0.5 0.5 0.5 0.5' },
 }
 
 -- op, version, attributes, inputs, the refusal
