@@ -4,7 +4,8 @@
 ** block makes 64 rows of a result (32 in double) and meets what they see 64 rows at a time, so that
 ** of the scores there is never more than a tile.  The gradients of queries and of keys are two
 ** kernels that both compute the scores again: no block adds to what another makes, and so the bits
-** are always the same.  Dao: FlashAttention-2 (2023).
+** are always the same.  With dropout the weights that are dropped are left out where values are
+** added up, and the result grows at the end.  Dao: FlashAttention-2 (2023).
 **
 ** What tensor cores take goes to attention_mma.cu and attention_mma_back.cu.
 */
@@ -20,7 +21,7 @@ template <class L, int N_PARTS> constexpr int BLOCKS = sizeof(L) == 4 && N_PARTS
 
 /* For each own row of queries: the largest score so far, and sums of exp(score - largest), alone
 ** (of this thread's columns) and times the values, which shrink when a larger one comes. */
-template <class T, int N_PARTS>
+template <class T, int N_PARTS, bool DROPPED>
 __global__ void __launch_bounds__(THREADS, (BLOCKS<typename rg_lane<T>::type, N_PARTS>))
     k_attention(tiled t)
 {
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(THREADS, (BLOCKS<typename rg_lane<T>::type, N_
 
     multiply(
         pieces, q, k, k0, [&] { bring_values(pieces, v, k0, col0); }, x);
-    const sight s = see<L, false>(w, row0, k0, looked, seen);
+    sight s = see<L, false>(w, row0, k0, looked, seen);
 
 #pragma unroll
     for (int r = 0; r < OWN; r++) {
@@ -92,6 +93,9 @@ __global__ void __launch_bounds__(THREADS, (BLOCKS<typename rg_lane<T>::type, N_
       }
     }
     put(weights, x);
+    if (DROPPED) {
+      s = dropped<L>(s, keeps_of<L, false>(w, rg_draw_now(w.draw), head, row0, k0), seen);
+    }
     next = next_tile<L, false>(w, row0, k0 + COLS, end, &looked);
     add<N_PARTS>(
         pieces, weights, s, v, k0, col0,
@@ -115,6 +119,9 @@ __global__ void __launch_bounds__(THREADS, (BLOCKS<typename rg_lane<T>::type, N_
       L &to = sum[c / ACROSS][r][c % ACROSS];
 
       to = blind ? (L)0 : to / total[r];
+      if (DROPPED) {
+        to *= (L)(1.0 / (1.0 - w.p));
+      }
     }
     if (w.lse.data != NULL && blockIdx.y == 0 && COLUMN == 0 && i < n) {
       L lse = blind ? -none : (most[r] > none ? most[r] : (L)0) + log(total[r]);
@@ -158,7 +165,7 @@ __device__ inline L number(const rg_strided &x, const attention &w, int64_t head
 
 /* With weight = exp(scale q k' - lse) and z = scale weight (dy v' - delta): dq = z k, rows are
 ** queries; or BY_KEYS dk = z' q and dv = weight' dy, rows are keys. */
-template <class T, int N_PARTS, bool BY_KEYS>
+template <class T, int N_PARTS, bool BY_KEYS, bool DROPPED>
 __global__ void __launch_bounds__(THREADS, 2) k_attention_back(tiled t)
 {
   typedef typename rg_lane<T>::type L;
@@ -220,7 +227,8 @@ __global__ void __launch_bounds__(THREADS, 2) k_attention_back(tiled t)
       multiply(
           pieces, a1, a, at, [&] { bring_factor(pieces, b1, b, at, 0); }, x);
     }
-    const sight s = see<L, BY_KEYS>(w, row0, at, looked, seen);
+    sight s = see<L, BY_KEYS>(w, row0, at, looked, seen);
+    uint32_t keeps = ~0u;
 
 #pragma unroll
     for (int j = 0; j < ACROSS; j++) {
@@ -231,9 +239,16 @@ __global__ void __launch_bounds__(THREADS, 2) k_attention_back(tiled t)
     }
     put(weights, x);
     next = next_tile<L, BY_KEYS>(w, row0, at + COLS, end, &looked);
+    if (DROPPED) {
+      keeps = keeps_of<L, BY_KEYS>(w, rg_draw_now(w.draw), head, row0, at);
+    }
     if (BY_KEYS) {
       add<N_PARTS>(
-          pieces, weights, s, b, at, col0, [&] { bring_factor(pieces, b1, b, at, 0); }, sum2);
+          pieces, weights, DROPPED ? dropped<L>(s, keeps, seen) : s, b, at, col0,
+          [&] { bring_factor(pieces, b1, b, at, 0); }, sum2);
+      if (DROPPED && !s.whole) {
+        tell<L>(s.own, seen);
+      }
     }
     multiply(
         pieces, b1, b, at, [&] { bring_values(pieces, a, at, col0); }, z);
@@ -243,6 +258,9 @@ __global__ void __launch_bounds__(THREADS, 2) k_attention_back(tiled t)
       for (int r = 0; r < OWN; r++) {
         const L weight = weights[weight_at<L>(r, j)];
 
+        if (DROPPED) {
+          z[r][j] *= (keeps >> (r * ACROSS + j) & 1) != 0 ? (L)(1.0 / (1.0 - w.p)) : (L)0;
+        }
         z[r][j] = scale * weight * (z[r][j] - numbers[COLS + query(r, j)]);
       }
     }
@@ -259,6 +277,9 @@ __global__ void __launch_bounds__(THREADS, 2) k_attention_back(tiled t)
   rg_copy_wait<0>();
   store<N_PARTS>(head_of<T>(BY_KEYS ? t.dk : t.dq, head), row0, col0, sum);
   if (BY_KEYS) {
+    for (int i = 0; DROPPED && i < N_PARTS * OWN * ACROSS; i++) {
+      sum2[i / (OWN * ACROSS)][i / ACROSS % OWN][i % ACROSS] *= (L)(1.0 / (1.0 - w.p));
+    }
     store<N_PARTS>(head_of<T>(t.dv, head), row0, col0, sum2);
   }
 }
@@ -340,8 +361,9 @@ template <class T, int N_PARTS> static rg_status forward(const rg_call *call, co
   typedef typename rg_lane<T>::type L;
   int64_t width[2] = { w.s.d, -1 };
 
-  return over<L, N_PARTS>(call, k_attention<T, N_PARTS>, tiled_of<T>(w), w.s.n, w.s.e, width,
-                          BLOCKS<L, N_PARTS>);
+  return over<L, N_PARTS>(
+      call, w.p > 0 ? k_attention<T, N_PARTS, true> : k_attention<T, N_PARTS, false>,
+      tiled_of<T>(w), w.s.n, w.s.e, width, BLOCKS<L, N_PARTS>);
 }
 
 template <class T, int N_PARTS> static rg_status back(const rg_call *call, attention w)
@@ -359,10 +381,16 @@ template <class T, int N_PARTS> static rg_status back(const rg_call *call, atten
     }
     RG_TRY(rg_gpu_status(call->op->name, rg_launch(k_delta<T>, cfg, tiled_of<T>(w))));
   }
-  RG_TRY((over<L, N_PARTS>(call, k_attention_back<T, N_PARTS, false>, tiled_of<T>(w), w.s.n, w.s.d,
-                           width, 2)));
-  return over<L, N_PARTS>(call, k_attention_back<T, N_PARTS, true>, tiled_of<T>(w), w.s.m,
-                          w.s.d > w.s.e ? w.s.d : w.s.e, width, 2);
+  auto queries_of = k_attention_back<T, N_PARTS, false, false>;
+  auto keys_of = k_attention_back<T, N_PARTS, true, false>;
+
+  if (w.p > 0) {
+    queries_of = k_attention_back<T, N_PARTS, false, true>;
+    keys_of = k_attention_back<T, N_PARTS, true, true>;
+  }
+  RG_TRY((over<L, N_PARTS>(call, queries_of, tiled_of<T>(w), w.s.n, w.s.d, width, 2)));
+  return over<L, N_PARTS>(call, keys_of, tiled_of<T>(w), w.s.m, w.s.d > w.s.e ? w.s.d : w.s.e,
+                          width, 2);
 }
 
 /* What forward and back share.  The inputs have come in one type, that of the result. */
@@ -388,6 +416,8 @@ static attention attention_of(const rg_call *call)
   w.block = args->block;
   w.scale = args->scale;
   w.causal = args->causal;
+  w.p = args->p;
+  w.draw = rg_drawn_by(call);
   return w;
 }
 
@@ -408,11 +438,9 @@ static rg_status by_type(const rg_call *call, int32_t dtype, const attention &w,
   });
 }
 
-rg_status rg_gpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+/* ridge's own kernels. */
+static rg_status own_forward(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  if (rg_dnn_attention(call, out, frame) == RG_DNN_DONE) {
-    return RG_OK;
-  }
   attention w = attention_of(call);
 
   frame->path = "tiles";
@@ -427,11 +455,22 @@ rg_status rg_gpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame 
   return by_type(call, out[0]->_dtype, w, false);
 }
 
-rg_status rg_gpu_attention_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+rg_status rg_gpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  if (rg_dnn_attention_back(call, out, frame) == RG_DNN_DONE) {
-    return RG_OK;
+  return rg_dnn_attention(call, out, frame) == RG_DNN_DONE ? RG_OK : own_forward(call, out, frame);
+}
+
+/* No graph of cuDNN's: its numbers would be others than the CPU's. */
+rg_status rg_gpu_attention_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  if (call->n_out > 2) {
+    RG_TRY(rg_gpu_keep_draw(call, out[2]));
   }
+  return own_forward(call, out, frame);
+}
+
+static rg_status own_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
   attention w = attention_of(call);
 
   frame->path = "tiles";
@@ -441,9 +480,23 @@ rg_status rg_gpu_attention_back(const rg_call *call, rg_tensor *const *out, rg_f
   w.dq = rg_view_of(out[0]);
   w.dk = rg_view_of(out[1]);
   w.dv = rg_view_of(out[2]);
+  if (w.p > 0) {
+    w.draw = rg_drawn{ {}, (const rg_draw *)call->in[RG_ATT_DRAW]->_data };
+  }
   if (rg_gpu_attention_fits(w, out[0]->_dtype, true)) {
     frame->path = "tensor cores";
     return rg_gpu_attention_mma_back(call, out[0]->_dtype, w);
   }
   return by_type(call, out[0]->_dtype, w, true);
+}
+
+rg_status rg_gpu_attention_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  return rg_dnn_attention_back(call, out, frame) == RG_DNN_DONE ? RG_OK
+                                                                : own_back(call, out, frame);
+}
+
+rg_status rg_gpu_attention_dropout_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  return own_back(call, out, frame);
 }

@@ -20,11 +20,13 @@ struct attention {
   const uint8_t *mask;                   /* or NULL */
   int64_t mask_row, mask_col, block;
   double scale;
+  double p;      /* of dropout; 0: none */
+  rg_drawn draw; /* of the numbers it takes */
   int32_t causal;
 };
 
 /* Can tensor cores do it?  Half types, heads of at most 256 columns (backward: 128), or f32 where
-** the modes allow TF32, of at most 128; a mask of blocks of at least 16, contiguous columns, rows
+** the modes allow TF32, of at most 128; with dropout or without; a mask of blocks of at least 16, contiguous columns, rows
 ** aligned to 16 bytes. */
 bool rg_gpu_attention_fits(const attention &w, int32_t dtype, bool is_back);
 

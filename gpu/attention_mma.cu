@@ -5,7 +5,8 @@
 ** the product leaves them, and go from there into the product with the values; the copy of the next
 ** keys runs beside that.
 **
-** A mask is asked once for a tile: one that nobody sees is neither brought nor multiplied.
+** A mask is asked once for a tile: one that nobody sees is neither brought nor multiplied.  With
+** dropout weights become 0 behind their sum (attention_drop.cuh), and the result grows at the end.
 **
 ** Weights are rounded to the type of the values.  What a row does not see has the weight 0 and is
 ** multiplied all the same where other rows of its tile see it, so a value that is no number spoils
@@ -61,7 +62,8 @@ static __device__ inline void weigh(float x[COLS / 8][4], float most[2], float t
   }
 }
 
-template <class T, int D, bool MASKED>
+/* DROPPED: there is dropout, and perhaps a mask. */
+template <class T, int D, bool MASKED, bool DROPPED>
 __global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D, MASKED)) k_attention_mma(attention w)
 {
   constexpr int COLS = KEYS<T, D>, PITCH = rg_att_pitch<T, D>;
@@ -76,6 +78,7 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D, MASKED)) k_attention
   int first = row0 + mine + lane / 4; /* the first of this lane's two rows, 8 apart */
   int end = w.causal != 0 && row0 + RG_ATT_ROWS < m ? row0 + RG_ATT_ROWS : m;
   float scale = (float)(w.scale * (double)RG_LOG2E);
+  const rg_draw draw = DROPPED ? rg_draw_now(w.draw) : rg_draw{};
   rg_att_head<const T> k = rg_att_head_of<const T>(w.k, head);
   rg_att_head<const T> v = rg_att_head_of<const T>(w.v, head);
   float most[2] = { -INFINITY, -INFINITY };
@@ -134,6 +137,14 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D, MASKED)) k_attention
       }
     }
     weigh<COLS, D>(x, most, total, sum);
+    if (DROPPED) {
+      const uint32_t kept = rg_att_kept<COLS, false>(w, draw, head, row0 + mine, k0);
+
+#pragma unroll
+      for (int i = 0; i < COLS / 2; i++) {
+        x[i / 4][i % 4] = (kept >> i & 1) != 0 ? x[i / 4][i % 4] : 0.0f;
+      }
+    }
     rg_att_add<D, COLS>(x, v_room, sum);
   }
   rg_copy_wait<0>();
@@ -144,7 +155,7 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BLOCKS(D, MASKED)) k_attention
     total[r] += __shfl_xor_sync(0xffffffffu, total[r], 1);
     total[r] += __shfl_xor_sync(0xffffffffu, total[r], 2);
     bool blind = total[r] == 0; /* all scores are -inf */
-    float share = blind ? 0.0f : 1.0f / total[r];
+    float share = blind ? 0.0f : (DROPPED ? rg_att_grown(w) : 1.0f) / total[r];
 
 #pragma unroll
     for (int j = 0; j < D / 8; j++) {
@@ -195,8 +206,10 @@ template <class T, int D> static rg_status forward(const rg_call *call, const at
   size_t rows = RG_ATT_ROWS + 2 * KEYS<T, D>;
 
   return rg_att_over(call,
-                     w.mask != NULL ? k_attention_mma<T, D, true> : k_attention_mma<T, D, false>, w,
-                     w.s.n, rows * rg_att_pitch<T, D> * sizeof(T));
+                     w.p > 0           ? k_attention_mma<T, D, true, true>
+                     : w.mask != NULL ? k_attention_mma<T, D, true, false>
+                                      : k_attention_mma<T, D, false, false>,
+                     w, w.s.n, rows * rg_att_pitch<T, D> * sizeof(T));
 }
 
 template <class T> static rg_status by_width(const rg_call *call, const attention &w)

@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "gpu/attention.cuh"
+#include "gpu/attention_drop.cuh"
 #include "gpu/mma.cuh"
 
 enum { RG_ATT_WARPS = 4, RG_ATT_THREADS = 128, RG_ATT_ROWS = 64 };
@@ -221,6 +222,9 @@ enum rg_att_seen { RG_ATT_NONE, RG_ATT_SOME, RG_ATT_ALL };
 ** a block answer alike. */
 static __device__ inline rg_att_seen rg_att_look(const attention &w, int q0, int q1, int k0, int k1)
 {
+  if (w.mask == NULL) {
+    return RG_ATT_ALL;
+  }
   const int block = (int)w.block, lane = RG_MMA_LANE;
   const int row = q0 / block, col = k0 / block;
   const int rows = (q1 - 1) / block - row + 1, cols = (k1 - 1) / block - col + 1;

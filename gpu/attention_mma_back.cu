@@ -6,6 +6,10 @@
 **
 **   dq = scale z k,   dk = scale z' q,   dv = p' dy.
 **
+** With dropout, k = 0 or 1 / (1 - p of it) for each weight, delta is what it was and
+**
+**   z = p (k (dy v') - delta),   dv = (k p)' dy.
+**
 ** p and z are rounded to the type on their way from one product to the next.  f16 has few places
 ** for small numbers, so scale, mostly below 1, comes at the end, and p is LIFT times as large in
 ** between; what is small in z is for a loss scale to lift.
@@ -97,13 +101,14 @@ static __device__ inline float held(__half, float x)
 
 /* Scores x and dy v' in z become LIFT times the weights in x, and z.  Rows are queries and columns
 ** are keys, or with BY_KEYS transposed; `own` are this lane's two rows' numbers, `met` those of its
-** columns. */
-template <int COLS, bool BY_KEYS, bool MASKED, class T>
+** columns.  With DROPPED the weights in x are those kept, grown at the end. */
+template <int COLS, bool BY_KEYS, bool MASKED, bool DROPPED, class T>
 static __device__ inline void weigh(T kind, const attention &w, float x[COLS / 8][4],
                                     float z[COLS / 8][4], const number own[2], const number *met,
-                                    int row, int col0, bool whole, rg_att_seen seen)
+                                    int row, int col0, bool whole, rg_att_seen seen,
+                                    uint32_t kept)
 {
-  float scale = (float)w.scale;
+  float scale = (float)w.scale, grown = DROPPED ? rg_att_grown(w) : 1.0f;
   int q = RG_MMA_LANE % 4 * 2;
 
 #pragma unroll
@@ -123,8 +128,16 @@ static __device__ inline void weigh(T kind, const attention &w, float x[COLS / 8
       }
       float p = sees ? exp2f(x[j][i] * (scale * RG_LOG2E) - lse) : 0.0f;
 
+      float t = z[j][i];
+
       x[j][i] = held(kind, p);
-      z[j][i] = sees ? held(kind, p * (1 / LIFT) * (z[j][i] - delta)) : 0.0f;
+      if (DROPPED) {
+        const bool keeps = (kept >> (j * 4 + i) & 1) != 0;
+
+        x[j][i] = keeps ? x[j][i] : 0.0f;
+        t = keeps ? t * grown : 0.0f;
+      }
+      z[j][i] = sees ? held(kind, p * (1 / LIFT) * (t - delta)) : 0.0f;
     }
   }
 }
@@ -143,7 +156,7 @@ template <int D> static __device__ inline void times(float sum[D / 8][4], float 
 /* At most 255 registers a thread with BY_KEYS, which has two sums, else 168.
 ** Block: 64 rows that stay, queries with dy or (BY_KEYS) keys with values, and the other two of
 ** those that are met. */
-template <class T, int D, bool BY_KEYS, bool MASKED>
+template <class T, int D, bool BY_KEYS, bool MASKED, bool DROPPED>
 __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
     k_attention_mma_back(attention w, const number *numbers)
 {
@@ -162,6 +175,7 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
   int end = !BY_KEYS && causal && row0 + RG_ATT_ROWS < m ? row0 + RG_ATT_ROWS : others;
   rg_att_head<const T> met = rg_att_head_of<const T>(BY_KEYS ? w.q : w.k, head);
   rg_att_head<const T> met2 = rg_att_head_of<const T>(BY_KEYS ? w.dy : w.v, head);
+  const rg_draw draw = DROPPED ? rg_draw_now(w.draw) : rg_draw{};
   number of_row[2] = {};
   float sum[D / 8][4] = {};
   float sum2[BY_KEYS ? D / 8 : 1][4] = {};
@@ -223,8 +237,12 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
 
     rg_att_multiply<D, COLS, 2>(room + mine * PITCH, a, x);
     rg_att_multiply<D, COLS, 2>(room + (RG_ATT_ROWS + mine) * PITCH, b, z);
-    weigh<COLS, BY_KEYS, MASKED>(T(), w, x, z, of_row, met_numbers + stage * COLS, row, col0,
-                                 whole && (!MASKED || seen == RG_ATT_ALL), seen);
+    const uint32_t kept =
+        DROPPED ? rg_att_kept<COLS, BY_KEYS>(w, draw, head, row0 + mine, col0) : 0u;
+
+    weigh<COLS, BY_KEYS, MASKED, DROPPED>(T(), w, x, z, of_row, met_numbers + stage * COLS, row,
+                                          col0, whole && (!MASKED || seen == RG_ATT_ALL), seen,
+                                          kept);
     rg_att_add<D, COLS>(z, a, sum);
     if (BY_KEYS) {
       rg_att_add<D, COLS>(x, b, sum2);
@@ -237,13 +255,22 @@ __global__ void __launch_bounds__(RG_ATT_THREADS, BY_KEYS ? 2 : 3)
   rg_att_store<D>(room + mine * PITCH, sum, rg_att_head_of<T>(BY_KEYS ? w.dk : w.dq, head),
                   row0 + mine);
   if (BY_KEYS) {
-    times<D>(sum2, 1 / LIFT);
+    times<D>(sum2, DROPPED ? rg_att_grown(w) / LIFT : 1 / LIFT);
     rg_att_store<D>(room + (RG_ATT_ROWS + mine) * PITCH, sum2, rg_att_head_of<T>(w.dv, head),
                     row0 + mine);
   }
 }
 
 /* -- Launching --------------------------------------------------------------------------------- */
+
+template <class T, int D, bool MASKED, bool DROPPED>
+static rg_status both(const rg_call *call, const attention &w, size_t bytes, const number *numbers)
+{
+  RG_TRY(rg_att_over(call, k_attention_mma_back<T, D, false, MASKED, DROPPED>, w, w.s.n, bytes,
+                     numbers));
+  return rg_att_over(call, k_attention_mma_back<T, D, true, MASKED, DROPPED>, w, w.s.m, bytes,
+                     numbers);
+}
 
 template <class T, int D> static rg_status back(const rg_call *call, const attention &w)
 {
@@ -264,12 +291,9 @@ template <class T, int D> static rg_status back(const rg_call *call, const atten
   }
   RG_CUDA(what, rg_launch(k_attention_numbers<T>,
                           rg_over(n_numbers * width, rg_gpu_stream(call->device)), w, made, width));
-  if (w.mask != NULL) {
-    RG_TRY(rg_att_over(call, k_attention_mma_back<T, D, false, true>, w, w.s.n, bytes, numbers));
-    return rg_att_over(call, k_attention_mma_back<T, D, true, true>, w, w.s.m, bytes, numbers);
-  }
-  RG_TRY(rg_att_over(call, k_attention_mma_back<T, D, false, false>, w, w.s.n, bytes, numbers));
-  return rg_att_over(call, k_attention_mma_back<T, D, true, false>, w, w.s.m, bytes, numbers);
+  return w.p > 0           ? both<T, D, true, true>(call, w, bytes, numbers)
+         : w.mask != NULL ? both<T, D, true, false>(call, w, bytes, numbers)
+                          : both<T, D, false, false>(call, w, bytes, numbers);
 }
 
 template <class T> static rg_status by_width(const rg_call *call, const attention &w)

@@ -11,6 +11,7 @@
 #define RIDGE_GPU_ATTENTION_TILES_CUH
 
 #include "gpu/attention.cuh"
+#include "gpu/attention_drop.cuh"
 #include "gpu/mma.cuh"
 
 enum {
@@ -150,6 +151,58 @@ struct sight {
   const uint32_t *row; /* else bit j of word h of row r is column h DEPTH + j */
 };
 
+/* The bits of own rows and columns, to where all lanes of a warp find them. */
+template <class L> __device__ inline void tell(uint32_t own, uint32_t *room)
+{
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 2 * tile<L>::OWN; i++) {
+    const int r = i / 2, h = i % 2;
+    uint32_t bits = 0;
+
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      bits |= (own >> (r * ACROSS + h * 4 + j) & 1) << (COLUMN + j * ACROSS);
+    }
+    bits |= __shfl_xor_sync(0xffffffffu, bits, 1);
+    bits |= __shfl_xor_sync(0xffffffffu, bits, 4);
+    bits |= __shfl_xor_sync(0xffffffffu, bits, 8);
+    if (COLUMN == 0) {
+      room[(WARP + FIRST + r * 4) * 2 + h] = bits;
+    }
+  }
+  __syncwarp();
+}
+
+/* Which weights of a tile dropout keeps, as look() says which there are; each takes one number of
+** the four that are made. */
+template <class L, bool BY_KEYS>
+__device__ inline uint32_t keeps_of(const attention &w, const rg_draw &draw, int64_t head, int row0,
+                                    int col0)
+{
+  uint32_t bits = 0;
+
+#pragma unroll 1
+  for (int i = 0; i < tile<L>::OWN * ACROSS; i++) {
+    const int row = row0 + WARP + FIRST + i / ACROSS * 4, col = col0 + COLUMN + i % ACROSS * ACROSS;
+    const int query = BY_KEYS ? col : row, key = BY_KEYS ? row : col;
+    const uint64_t at = rg_att_number(w, draw, head, query, key), first = at & ~(uint64_t)3;
+
+    bits |= (rg_att_four(draw.seed, first, w.p) >> (at - first) & 1) << i;
+  }
+  return bits;
+}
+
+/* What is left of a sight behind dropout. */
+template <class L>
+__device__ inline sight dropped(const sight &s, uint32_t keeps, uint32_t *room)
+{
+  const sight less = { s.own & keeps, false, room };
+
+  tell<L>(less.own, room);
+  return less;
+}
+
 /* `room`: two words for each row of the block. */
 template <class L, bool BY_KEYS>
 __device__ inline sight see(const attention &w, int row0, int col0, uint32_t looked, uint32_t *room)
@@ -166,24 +219,7 @@ __device__ inline sight see(const attention &w, int row0, int col0, uint32_t loo
     s.own = s.whole ? ~0u : look<L, BY_KEYS>(w, row0, col0);
   }
   if (!s.whole) {
-    __syncwarp();
-#pragma unroll
-    for (int i = 0; i < 2 * tile<L>::OWN; i++) {
-      const int r = i / 2, h = i % 2;
-      uint32_t bits = 0;
-
-#pragma unroll
-      for (int j = 0; j < 4; j++) {
-        bits |= (s.own >> (r * ACROSS + h * 4 + j) & 1) << (COLUMN + j * ACROSS);
-      }
-      bits |= __shfl_xor_sync(0xffffffffu, bits, 1);
-      bits |= __shfl_xor_sync(0xffffffffu, bits, 4);
-      bits |= __shfl_xor_sync(0xffffffffu, bits, 8);
-      if (COLUMN == 0) {
-        room[(WARP + FIRST + r * 4) * 2 + h] = bits;
-      }
-    }
-    __syncwarp();
+    tell<L>(s.own, room);
   }
   return s;
 }

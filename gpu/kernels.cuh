@@ -17,4 +17,7 @@ extern "C" {
 RG_DEVICE_OP_LIST
 #undef RG_OP_LINE
 
+/* The seed and offset of the call's numbers into `kept`, for its gradient. */
+rg_status rg_gpu_keep_draw(const rg_call *call, rg_tensor *kept);
+
 #endif

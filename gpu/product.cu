@@ -297,7 +297,7 @@ __global__ void k_keep(rg_draw *kept, rg_drawn draw)
   *kept = rg_draw_now(draw);
 }
 
-static rg_status keep_draw(const rg_call *call, rg_tensor *kept)
+rg_status rg_gpu_keep_draw(const rg_call *call, rg_tensor *kept)
 {
   rg_launch_cfg cfg = { dim3(1), dim3(1), 0, rg_gpu_stream(call->device) };
 
@@ -329,7 +329,7 @@ rg_status rg_gpu_linear(const rg_call *call, rg_tensor *const *out, rg_frame *fr
 rg_status rg_gpu_linear_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
   if (call->n_out > 1) {
-    RG_TRY(keep_draw(call, out[1]));
+    RG_TRY(rg_gpu_keep_draw(call, out[1]));
   }
   return linear(call, out[0], ((const rg_linear_args *)call->args)->p, frame);
 }
@@ -414,7 +414,7 @@ rg_status rg_gpu_sketched_linear(const rg_call *call, rg_tensor *const *out, rg_
   product b[2] = {};
 
   if (call->n_out > 2) {
-    RG_TRY(keep_draw(call, out[2]));
+    RG_TRY(rg_gpu_keep_draw(call, out[2]));
   }
   straight(b[0], call->in[1]);
   straight(b[1], call->in[2]);
@@ -488,7 +488,7 @@ static rg_status sketched(const rg_call *call, rg_tensor *const *out, rg_frame *
   product b[2] = {};
 
   if (call->n_out > 2) {
-    RG_TRY(keep_draw(call, out[2]));
+    RG_TRY(rg_gpu_keep_draw(call, out[2]));
   }
   const bool expands = rg_gpu_sketch_expands(call, out);
 

@@ -13,15 +13,25 @@
 #include <string.h>
 
 #include "cpu/block.h"
+#include "op/draw.h"
+#include "op/list.h"
 
 /* -- Which scores there are ------------------------------------------------------------------- */
 
 rg_att rg_att_of(const rg_call *call)
 {
-  return (rg_att){ .call = call,
-                   .s = rg_attention_sizes_of(call),
-                   .args = *(const rg_attention_args *)call->args,
-                   .mask = call->in[RG_ATT_MASK] };
+  rg_att w = { .call = call,
+               .s = rg_attention_sizes_of(call),
+               .args = *(const rg_attention_args *)call->args,
+               .mask = call->in[RG_ATT_MASK],
+               .draw = call->draw };
+
+  if (call->op->id == RG_OP_ATTENTION_DROPOUT_BACK) {
+    const uint64_t *kept = call->in[RG_ATT_DRAW]->_data;
+
+    w.draw = (rg_draw){ .seed = kept[0], .offset = kept[1] };
+  }
+  return w;
 }
 
 static bool block_at(const rg_att *w, int64_t row, int64_t col)
@@ -94,6 +104,34 @@ int64_t rg_att_keys(const rg_att *w, int64_t most)
   return w->mask != NULL ? rg_min_i64(most, RG_ATT_KEYS_MASKED) : most;
 }
 
+/* -- Dropout ---------------------------------------------------------------------------------- */
+
+double rg_att_grown(const rg_att *w)
+{
+  return 1.0 / (1.0 - w->args.p);
+}
+
+void rg_att_numbers(const rg_att *w, int64_t head, int64_t i, int64_t j, uint32_t *to, int64_t n)
+{
+  const uint64_t at = (uint64_t)((head * w->s.n + i) * w->s.m + j);
+
+  rg_simd()->random->numbers(w->draw.seed, w->draw.offset + at, to, n);
+}
+
+/* Zeros among the weights of a tile; what is kept grows at the end. */
+static void drop(const rg_att *w, int64_t head, const rg_att_tile *t, float *x, int64_t ldx)
+{
+  uint32_t number[RG_ATT_KEYS];
+  const double p = w->args.p;
+
+  for (int64_t i = 0; i < t->nq; i++, x += ldx) {
+    rg_att_numbers(w, head, t->q0 + i, t->k0, number, t->nk);
+    for (int64_t j = 0; j < t->nk; j++) {
+      x[j] = rg_draw_keeps(number[j], p) ? x[j] : 0;
+    }
+  }
+}
+
 /* -- Forward ---------------------------------------------------------------------------------- */
 
 typedef struct forward {
@@ -150,7 +188,7 @@ static rg_loop *loop_of(int32_t op)
 }
 
 /* One tile of scores of queries q .. of the group; keys and values are packed. */
-static void add_tile(const forward *w, const room *r, int64_t q, const rg_att_tile *t,
+static void add_tile(const forward *w, const room *r, int64_t head, int64_t q, const rg_att_tile *t,
                      int32_t cover)
 {
   const rg_simd_attention *loops = rg_simd()->attention;
@@ -172,6 +210,9 @@ static void add_tile(const forward *w, const room *r, int64_t q, const rg_att_ti
   }
   loops->soften(r->x, keys, t->nq, keys, scale, w->form.format == RG_PACK_BF16, r->most + q,
                 r->sum + q, r->shrink + q);
+  if (w->att.args.p > 0) {
+    drop(&w->att, head, t, r->x, keys);
+  }
   for (int64_t i = 0; i < t->nq; i++) {
     float shrink = r->shrink[q + i];
     float *sums = r->sums + (q + i) * e;
@@ -206,7 +247,7 @@ static void pass(const forward *w, const room *r, int64_t head, int64_t g0, int6
                     w->att.s.e, r->v);
       packed = true;
     }
-    add_tile(w, r, q, &t, cover);
+    add_tile(w, r, head, q, &t, cover);
   }
 }
 
@@ -222,6 +263,9 @@ static void finish(const forward *w, const room *r, int64_t head, int64_t g0, in
     bool blind = r->sum[i] == 0; /* it sees no key */
     float scale = blind ? 0 : 1 / r->sum[i];
 
+    if (w->att.args.p > 0) {
+      scale *= (float)rg_att_grown(&w->att);
+    }
     times(sums, sums, &scale, e);
     rg_matrix_store(y, g0 + i, sums, w->att.s.e);
     if (w->lse != NULL) {
@@ -279,4 +323,10 @@ rg_status rg_cpu_attention(const rg_call *call, rg_tensor *const *out, rg_frame 
       rg_threads_for(2.0 * (double)s->heads * (double)s->n * (double)s->m * (double)(s->d + s->e));
   threads = (int32_t)rg_min_i64(threads, call->scratch_bytes / w.room_bytes);
   return rg_parallel(threads, rg_attention_items(s), forward_job, &w);
+}
+
+rg_status rg_cpu_attention_dropout(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  rg_cpu_keep_draw(call, 2, out);
+  return rg_cpu_attention(call, out, frame);
 }

@@ -14,6 +14,7 @@ typedef struct rg_att {
   rg_attention_sizes s;
   rg_attention_args args;
   const rg_tensor *mask; /* or NULL */
+  rg_draw draw;          /* of dropout, where args.p > 0 */
 } rg_att;
 
 rg_att rg_att_of(const rg_call *call);
@@ -38,6 +39,14 @@ void rg_att_hide(const rg_att *w, const rg_att_tile *t, float *x, int64_t ldx, b
 
 /* Keys of a tile: so many, or fewer where there is a mask. */
 int64_t rg_att_keys(const rg_att *w, int64_t most);
+
+/* -- Dropout ---------------------------------------------------------------------------------- */
+
+/* What the weights that are kept are multiplied by. */
+double rg_att_grown(const rg_att *w);
+
+/* The numbers of query i for keys j .. j+n. */
+void rg_att_numbers(const rg_att *w, int64_t head, int64_t i, int64_t j, uint32_t *to, int64_t n);
 
 /* The same in f64, without tiles (attention_direct.c). */
 rg_status rg_attention_direct(const rg_att *w, rg_tensor *const *out) RG_CHECK;

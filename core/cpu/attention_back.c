@@ -17,6 +17,7 @@
 
 #include "cpu/attention.h"
 #include "cpu/block.h"
+#include "op/draw.h"
 
 typedef struct back {
   rg_att att;
@@ -157,7 +158,37 @@ static void begin_head(const back *w, const room *r, int64_t head)
 
 /* -- Tiles ------------------------------------------------------------------------------------ */
 
-static void tile(const back *w, const room *r, const rg_att_tile *t, int32_t cover)
+/* Which weights of a tile dropout keeps: a bit for each query, of each key. */
+static void kept_of(const back *w, int64_t head, const rg_att_tile *t, uint64_t *kept)
+{
+  uint32_t number[RG_ATT_BACK_KEYS];
+  const double p = w->att.args.p;
+
+  memset(kept, 0, RG_ATT_BACK_KEYS * sizeof(*kept));
+  for (int64_t i = 0; i < t->nq; i++) {
+    rg_att_numbers(&w->att, head, t->q0 + i, t->k0, number, t->nk);
+    for (int64_t j = 0; j < t->nk; j++) {
+      kept[j] |= (uint64_t)rg_draw_keeps(number[j], p) << i;
+    }
+  }
+}
+
+/* y = x with zeros where a weight is dropped, and grown elsewhere. */
+static void drop(const back *w, const uint64_t *kept, int64_t keys, const float *x, float *y)
+{
+  float grown = (float)rg_att_grown(&w->att);
+
+  for (int64_t j = 0; j < keys; j++) {
+    for (int64_t i = 0; i < RG_ATT_BACK_QUERIES; i++) {
+      int64_t at = j * RG_ATT_BACK_QUERIES + i;
+
+      y[at] = (kept[j] >> i & 1) != 0 ? x[at] * grown : 0;
+    }
+  }
+}
+
+/* With dropout M' of the weights: dV += (M' P') dY, and T' becomes M' T'. */
+static void tile(const back *w, const room *r, int64_t head, const rg_att_tile *t, int32_t cover)
 {
   const rg_simd_attention *loops = rg_simd()->attention;
   const rg_attention_sizes *s = &w->att.s;
@@ -169,6 +200,9 @@ static void tile(const back *w, const room *r, const rg_att_tile *t, int32_t cov
   int64_t e = rg_block_depth(f, s->e);
   int64_t keys = f.format == RG_PACK_BF16 ? rg_round_up(t->nk, RG_PANEL) : t->nk;
   rg_matrix z = { .data = r->z, .row = cols, .col = 1, .dtype = RG_F32 };
+  uint64_t kept[RG_ATT_BACK_KEYS];
+  const bool drops = w->att.args.p > 0;
+  const float *p = r->p;
 
   if (t->nq <= RG_PANEL) { /* the panel behind was not packed: its weights are to be 0 */
     memset(r->p, 0, (size_t)(RG_ATT_BACK_KEYS * cols) * sizeof(float));
@@ -181,10 +215,18 @@ static void tile(const back *w, const room *r, const rg_att_tile *t, int32_t cov
   if (cover == RG_ATT_SOME) {
     rg_att_hide(&w->att, t, r->p, cols, true, 0);
   }
-  rg_block_mul(f, keys, s->e, t->nq, rg_block_left(f, r->p, keys, cols, r->left), cols,
+  if (drops) {
+    kept_of(w, head, t, kept);
+    drop(w, kept, keys, r->p, r->z); /* where Z' will be */
+    p = r->z;
+  }
+  rg_block_mul(f, keys, s->e, t->nq, rg_block_left(f, p, keys, cols, r->left), cols,
                r->dy + number * tile_bytes(w, s->e), r->dv, rg_round_up(s->e, RG_PANEL), true);
   rg_block_mul(f, keys, t->nq, s->e, r->v, e, r->dy_transposed + number * tile_bytes(w, s->e), r->z,
                cols, false);
+  if (drops) {
+    drop(w, kept, keys, r->z, r->z);
+  }
   loops->slopes(r->z, r->p, keys, cols, scale, r->sum + t->q0);
   rg_block_mul(f, keys, s->d, t->nq, rg_block_left(f, r->z, keys, cols, r->left), cols,
                r->q + number * tile_bytes(w, s->d), r->dk, rg_round_up(s->d, RG_PANEL), true);
@@ -219,7 +261,7 @@ static void keys(const back *w, const room *r, int64_t head, int64_t k0)
     int32_t cover = rg_att_cover(&w->att, &t);
 
     if (cover != RG_ATT_NONE) {
-      tile(w, r, &t, cover);
+      tile(w, r, head, &t, cover);
     }
   }
   for (int64_t j = 0; j < nk; j++) {
@@ -286,4 +328,9 @@ rg_status rg_cpu_attention_back(const rg_call *call, rg_tensor *const *out, rg_f
                                    (3.0 * (double)s->d + 2.0 * (double)s->e));
   threads = (int32_t)rg_min_i64(threads, call->scratch_bytes / w.room_bytes);
   return rg_parallel(threads, s->heads, back_job, &w);
+}
+
+rg_status rg_cpu_attention_dropout_back(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  return rg_cpu_attention_back(call, out, frame);
 }

@@ -8,6 +8,7 @@
 
 #include "cpu/attention.h"
 #include "cpu/block.h"
+#include "op/draw.h"
 
 static const double *element(rg_matrix x, int64_t i, int64_t j)
 {
@@ -34,6 +35,18 @@ static double score(const rg_att *w, rg_matrix q, int64_t i, rg_matrix k, int64_
   return rg_att_sees(w, i, j) ? w->args.scale * dot(q, i, k, j, w->s.d) : -INFINITY;
 }
 
+/* What dropout multiplies a weight by: 0, or more than 1. */
+static double kept(const rg_att *w, int64_t head, int64_t i, int64_t j)
+{
+  uint32_t number;
+
+  if (w->args.p == 0) {
+    return 1;
+  }
+  rg_att_numbers(w, head, i, j, &number, 1);
+  return rg_draw_keeps(number, w->args.p) ? rg_att_grown(w) : 0;
+}
+
 static void clear(rg_matrix x, int64_t rows, int64_t cols)
 {
   for (int64_t i = 0; i < rows; i++) {
@@ -51,7 +64,8 @@ typedef struct work {
 } work;
 
 /* Scores twice: once for their sum, once to weigh the values. */
-static void query(const rg_att *w, rg_matrix in[3], rg_matrix y, int64_t i, double *lse)
+static void query(const rg_att *w, int64_t head, rg_matrix in[3], rg_matrix y, int64_t i,
+                  double *lse)
 {
   double most = -INFINITY;
   double sum = 0;
@@ -67,7 +81,7 @@ static void query(const rg_att *w, rg_matrix in[3], rg_matrix y, int64_t i, doub
   }
   *lse = sum == 0 ? INFINITY : most + log(sum);
   for (int64_t j = 0; j < w->s.m; j++) {
-    double weight = exp(score(w, in[RG_ATT_Q], i, in[RG_ATT_K], j) - *lse);
+    double weight = exp(score(w, in[RG_ATT_Q], i, in[RG_ATT_K], j) - *lse) * kept(w, head, i, j);
 
     for (int64_t l = 0; l < w->s.e; l++) {
       add(y, i, l, weight * *element(in[RG_ATT_V], j, l));
@@ -99,7 +113,7 @@ static bool forward_job(void *job, int64_t begin, int64_t end)
       if (rg_interrupt_pending()) {
         return false;
       }
-      query(att, in, y, i, &lse);
+      query(att, head, in, y, i, &lse);
       if (att->call->n_out > 1) {
         ((double *)w->out[1]->_data)[head * att->s.n + i] = lse;
       }
@@ -148,10 +162,12 @@ static bool back_job(void *job, int64_t begin, int64_t end)
       }
       for (int64_t j = 0; j < att->s.m; j++) {
         double weight = exp(score(att, in[RG_ATT_Q], i, in[RG_ATT_K], j) - sum);
-        double z = att->args.scale * weight * (dot(dy, i, in[RG_ATT_V], j, att->s.e) - whole);
+        double keep = kept(att, head, i, j);
+        double t = keep * dot(dy, i, in[RG_ATT_V], j, att->s.e);
+        double z = att->args.scale * weight * (t - whole);
 
         for (int64_t l = 0; l < att->s.e; l++) {
-          add(d[RG_ATT_V], j, l, weight * *element(dy, i, l));
+          add(d[RG_ATT_V], j, l, keep * weight * *element(dy, i, l));
         }
         for (int64_t l = 0; l < att->s.d; l++) {
           add(d[RG_ATT_Q], i, l, z * *element(in[RG_ATT_K], j, l));

@@ -79,6 +79,10 @@ static rg_value by_tiles(rg_compose *f, rg_value q, rg_value key, rg_value v, rg
                          const rg_heads_options *o)
 {
   rg_attention_options options = { .causal = o->causal, .block = o->block };
+
+  if (o->p > 0) {
+    RG_F_STEP(rg_attention_dropout(q, key, v, mask, &options, o->p, NULL, &out));
+  }
   RG_F_STEP(rg_attention(q, key, v, mask, &options, &out));
 }
 
@@ -99,8 +103,8 @@ static rg_status infer(rg_call *call)
     return rg_fail(RG_ESHAPE, "heads: qkv is %s, wanted [batch,length,3n], n a multiple of %lld",
                    rg_tensor_text(qkv, text, sizeof(text)), (long long)o->heads);
   }
-  if (mask != NULL && (o->kind != RG_HEADS_TILES || o->p > 0)) {
-    return rg_fail(RG_EARG, "heads: a mask of blocks goes with tiles, without dropout");
+  if (mask != NULL && o->kind != RG_HEADS_TILES) {
+    return rg_fail(RG_EARG, "heads: a mask of blocks goes with tiles");
   }
   if ((omega != NULL) != (o->kind == RG_HEADS_FEATURES) ||
       (o->kind == RG_HEADS_FEATURES && o->p > 0)) {
@@ -131,7 +135,7 @@ static rg_status expand(const rg_call *call, rg_tensor **out)
 
   if (options->kind == RG_HEADS_FEATURES) {
     y = by_features(&f, q, key, v, call->in[2], options);
-  } else if (options->kind == RG_HEADS_MATRIX || options->p > 0) {
+  } else if (options->kind == RG_HEADS_MATRIX) {
     y = by_matrix(&f, q, key, v, options);
   } else {
     y = by_tiles(&f, q, key, v, call->in[1], options);

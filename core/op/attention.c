@@ -5,6 +5,10 @@
 **
 ** The hidden result is log(sum(exp(scores))) of each query: with it the gradient computes each tile
 ** of weights again, without a second pass over a row.
+**
+** With dropout of the weights, an operation of its own since it draws, the draw is a hidden result
+** too: weight (i, j) of a head takes the number that rg_dropout gives it in the matrix of all
+** weights, [heads x n x m].
 */
 #include "op/attention.h"
 
@@ -16,6 +20,8 @@
 
 extern const rg_op rg_op_attention;
 extern const rg_op rg_op_attention_back;
+extern const rg_op rg_op_attention_dropout;
+extern const rg_op rg_op_attention_dropout_back;
 
 /* -- Sizes ------------------------------------------------------------------------------------ */
 
@@ -140,11 +146,20 @@ static rg_status check_args(const rg_call *call)
   return RG_OK;
 }
 
+/* Does it drop weights? */
+static bool drops(const rg_call *call)
+{
+  return call->op == &rg_op_attention_dropout || call->op == &rg_op_attention_dropout_back;
+}
+
 /* q, k, v and the mask; the type they meet at. */
 static rg_status check(rg_call *call, int32_t *dtype)
 {
   RG_TRY(check_shapes(call));
   RG_TRY(check_args(call));
+  if (drops(call)) {
+    RG_TRY(rg_check_args(call));
+  }
   RG_TRY(check_mask(call));
   *dtype = rg_promote(rg_promote(call->in[RG_ATT_Q]->_dtype, call->in[RG_ATT_K]->_dtype),
                       call->in[RG_ATT_V]->_dtype);
@@ -183,6 +198,20 @@ static rg_status infer(rg_call *call)
   return RG_OK;
 }
 
+/* The same with the draw behind it. */
+static rg_status dropout_infer(rg_call *call)
+{
+  const rg_attention_args *args = call->args;
+
+  RG_TRY(infer(call));
+  rg_attention_sizes s = rg_attention_sizes_of(call);
+
+  call->out[2] = rg_draw_meta();
+  call->n_out = 3;
+  call->n_draws = args->p > 0 ? s.heads * s.n * s.m : 0;
+  return RG_OK;
+}
+
 static rg_status grad(rg_grad *g)
 {
   const rg_attention_args *args = g->call->args;
@@ -190,13 +219,18 @@ static rg_status grad(rg_grad *g)
   rg_tensor *out[3] = { NULL, NULL, NULL };
   rg_status status = r.f.status;
 
-  if (status == RG_OK) {
-    status =
-        rg_attention_back(r.dy, rg_rule_in(&r, RG_ATT_Q), rg_rule_in(&r, RG_ATT_K),
-                          rg_rule_in(&r, RG_ATT_V), r.y, g->out[1], rg_rule_in(&r, RG_ATT_MASK),
-                          &(rg_attention_options){
-                              .scale = args->scale, .causal = args->causal, .block = args->block },
-                          &out[0], &out[1], &out[2]);
+  rg_attention_options options = { args->scale, args->causal, args->block };
+  rg_value q = rg_rule_in(&r, RG_ATT_Q);
+  rg_value k = rg_rule_in(&r, RG_ATT_K);
+  rg_value v = rg_rule_in(&r, RG_ATT_V);
+  rg_value mask = rg_rule_in(&r, RG_ATT_MASK);
+
+  if (status == RG_OK && drops(g->call)) {
+    status = rg_attention_dropout_back(r.dy, q, k, v, r.y, g->out[1], g->out[2], mask, &options,
+                                       args->p, &out[0], &out[1], &out[2]);
+  } else if (status == RG_OK) {
+    status = rg_attention_back(r.dy, q, k, v, r.y, g->out[1], mask, &options, &out[0], &out[1],
+                               &out[2]);
   }
   for (int32_t i = 0; i < 3; i++) {
     rg_rule_give(&r, i, rg_f_took(&r.f, status, out[i]));
@@ -219,16 +253,22 @@ static double share(const rg_call *call)
   return seen / ((double)s.n * (double)s.m);
 }
 
+/* Operations that make a number and keep a weight by it, or drop it; see op/random.c. */
+#define DROP_FLOPS 26.0
+
 /* Two products of n x m x d and n x m x e, 14 operations a weight; a mask is not counted. */
 static rg_cost cost(const rg_call *call)
 {
   rg_attention_sizes s = rg_attention_sizes_of(call);
   double scores = (double)s.heads * (double)s.n * (double)s.m * share(call);
 
-  return rg_cost_of(call, scores * (2.0 * (double)(s.d + s.e) + 14.0));
+  double weight = 14.0 + (drops(call) ? DROP_FLOPS : 0.0);
+
+  return rg_cost_of(call, scores * (2.0 * (double)(s.d + s.e) + weight));
 }
 
 static const rg_arg attention_args[] = { RG_ATTENTION_ARGS(RG_ARG_ROW, rg_attention_args, ) };
+static const rg_arg dropout_args[] = { RG_ATTENTION_DROPOUT_ARGS(RG_ARG_ROW, rg_attention_args, ) };
 
 const rg_op rg_op_attention = {
   .name = "attention",
@@ -243,6 +283,24 @@ const rg_op rg_op_attention = {
   .n_hidden = 1,
   RG_ARGS(rg_attention_args, attention_args),
   .infer = infer,
+  .grad = grad,
+  .cost = cost,
+};
+
+const rg_op rg_op_attention_dropout = {
+  .name = "attention_dropout",
+  .doc = "attention, its weights dropped",
+  .id = RG_OP_ATTENTION_DROPOUT,
+  .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("q", INPUT, FLOAT), RG_IN("k", INPUT, FLOAT), RG_IN("v", INPUT, FLOAT),
+            RG_OPTIONAL("mask", BITS, ANY)),
+  .result = { "y", "lse", "draw" },
+  .save_in = 15,
+  .save_out = 1,
+  .n_hidden = 2,
+  .draws = true,
+  RG_ARGS(rg_attention_args, dropout_args),
+  .infer = dropout_infer,
   .grad = grad,
   .cost = cost,
 };
@@ -271,6 +329,24 @@ rg_status rg_attention(const rg_tensor *q, const rg_tensor *k, const rg_tensor *
   RG_TRY(rg_tensor_check(q, "attention"));
   args = args_of(q, options);
   return rg_run1(&rg_op_attention, (const rg_tensor *const[]){ q, k, v, mask }, 4, &args, out);
+}
+
+rg_status rg_attention_dropout(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
+                               const rg_tensor *mask, const rg_attention_options *options, double p,
+                               rg_generator *generator, rg_tensor **out)
+{
+  rg_attention_args args;
+
+  RG_TRY(rg_tensor_check(q, "attention_dropout"));
+  args = args_of(q, options);
+  args.p = p;
+  rg_call call = { .op = &rg_op_attention_dropout,
+                   .in = (const rg_tensor *const[]){ q, k, v, mask },
+                   .n_in = 4,
+                   .args = &args,
+                   .generator = generator };
+
+  return rg_run_fresh(&call, out);
 }
 
 /* -- Back ------------------------------------------------------------------------------------- */
@@ -304,6 +380,11 @@ static rg_status back_infer(rg_call *call)
                    rg_tensor_text(call->in[RG_ATT_LSE], a, sizeof(a)), rg_dtype_name(rows.dtype),
                    rg_tensor_text(q, b, sizeof(b)));
   }
+  const rg_tensor *draw = drops(call) ? call->in[RG_ATT_DRAW] : NULL;
+
+  if (draw != NULL) {
+    RG_TRY(rg_draw_check(call, draw));
+  }
   call->compute = dtype;
   for (int32_t i = 0; i < 3; i++) {
     call->out[i] = rg_meta_of(call->in[i]);
@@ -322,7 +403,9 @@ static rg_cost back_cost(const rg_call *call)
   rg_attention_sizes s = rg_attention_sizes_of(call);
   double scores = (double)s.heads * (double)s.n * (double)s.m * share(call);
 
-  return rg_cost_of(call, scores * (6.0 * (double)s.d + 4.0 * (double)s.e + 16.0));
+  double weight = 16.0 + (drops(call) ? DROP_FLOPS + 1.0 : 0.0); /* and of its gradient */
+
+  return rg_cost_of(call, scores * (6.0 * (double)s.d + 4.0 * (double)s.e + weight));
 }
 
 const rg_op rg_op_attention_back = {
@@ -339,24 +422,58 @@ const rg_op rg_op_attention_back = {
   .cost = back_cost,
 };
 
+const rg_op rg_op_attention_dropout_back = {
+  .name = "attention_dropout_back",
+  .doc = "the gradients of attention with the weights of an earlier draw dropped",
+  .id = RG_OP_ATTENTION_DROPOUT_BACK,
+  .amp = RG_AMP_NONE,
+  RG_INPUTS(RG_IN("q", INPUT, FLOAT), RG_IN("k", INPUT, FLOAT), RG_IN("v", INPUT, FLOAT),
+            RG_OPTIONAL("mask", BITS, ANY), RG_IN("y", INPUT, FLOAT), RG_IN("lse", NATIVE, ANY),
+            RG_IN("dy", INPUT, FLOAT), RG_IN("draw", BITS, ANY)),
+  .result = { "dq", "dk", "dv" },
+  RG_ARGS(rg_attention_args, dropout_args),
+  .infer = back_infer,
+  .cost = back_cost,
+};
+
+static rg_status run_back(const rg_op *op, const rg_tensor *const *in, int32_t n_in,
+                          const rg_attention_args *args, rg_tensor **const d[3])
+{
+  rg_tensor *out[3] = { NULL, NULL, NULL };
+  rg_call call = { .op = op, .in = in, .n_in = n_in, .args = args };
+
+  RG_TRY(rg_run(&call, out));
+  for (int32_t i = 0; i < 3; i++) {
+    *d[i] = out[i];
+  }
+  return RG_OK;
+}
+
 rg_status rg_attention_back(const rg_tensor *dy, const rg_tensor *q, const rg_tensor *k,
                             const rg_tensor *v, const rg_tensor *y, const rg_tensor *lse,
                             const rg_tensor *mask, const rg_attention_options *options,
                             rg_tensor **dq, rg_tensor **dk, rg_tensor **dv)
 {
   rg_attention_args args;
-  rg_tensor *out[3] = { NULL, NULL, NULL };
 
   RG_TRY(rg_tensor_check(q, "attention_back"));
   args = args_of(q, options);
-  rg_call call = { .op = &rg_op_attention_back,
-                   .in = (const rg_tensor *const[]){ q, k, v, mask, y, lse, dy },
-                   .n_in = 7,
-                   .args = &args };
+  return run_back(&rg_op_attention_back, (const rg_tensor *const[]){ q, k, v, mask, y, lse, dy }, 7,
+                  &args, (rg_tensor * *const[]){ dq, dk, dv });
+}
 
-  RG_TRY(rg_run(&call, out));
-  *dq = out[0];
-  *dk = out[1];
-  *dv = out[2];
-  return RG_OK;
+rg_status rg_attention_dropout_back(const rg_tensor *dy, const rg_tensor *q, const rg_tensor *k,
+                                    const rg_tensor *v, const rg_tensor *y, const rg_tensor *lse,
+                                    const rg_tensor *draw, const rg_tensor *mask,
+                                    const rg_attention_options *options, double p, rg_tensor **dq,
+                                    rg_tensor **dk, rg_tensor **dv)
+{
+  rg_attention_args args;
+
+  RG_TRY(rg_tensor_check(q, "attention_dropout_back"));
+  args = args_of(q, options);
+  args.p = p;
+  return run_back(&rg_op_attention_dropout_back,
+                  (const rg_tensor *const[]){ q, k, v, mask, y, lse, dy, draw }, 8, &args,
+                  (rg_tensor * *const[]){ dq, dk, dv });
 }

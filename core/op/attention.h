@@ -5,19 +5,33 @@
 #ifndef RIDGE_OP_ATTENTION_H
 #define RIDGE_OP_ATTENTION_H
 
+#include "op/dropout.h"
 #include "op/op.h"
 #include "ridge/attention.h"
 
-/* Inputs of attention and attention_back; the mask may be NULL. */
-enum { RG_ATT_Q, RG_ATT_K, RG_ATT_V, RG_ATT_MASK, RG_ATT_Y, RG_ATT_LSE, RG_ATT_DY };
+/* Inputs of attention and attention_back; the mask may be NULL.  The draw is the gradient's, with
+** dropout. */
+enum {
+  RG_ATT_Q,
+  RG_ATT_K,
+  RG_ATT_V,
+  RG_ATT_MASK,
+  RG_ATT_Y,
+  RG_ATT_LSE,
+  RG_ATT_DY,
+  RG_ATT_DRAW
+};
 
 /* clang-format off */
 #define RG_ATTENTION_ARGS(A, S, AT) \
   A(S, AT, f64, scale, NUMBER, 0, "of the scores; left out or 0: 1 / sqrt(d)") \
   A(S, AT, i32, causal, FLAG, 0, "a query sees no later key") \
   A(S, AT, i32, block, WHOLE, 64, "queries and keys an element of the mask stands for")
+#define RG_ATTENTION_DROPOUT_ARGS(A, S, AT) \
+  RG_ATTENTION_ARGS(A, S, AT) \
+  RG_DROPOUT_ARGS(A, S, AT)
 /* clang-format on */
-RG_ARGS_STRUCT(rg_attention_args, RG_ATTENTION_ARGS);
+RG_ARGS_STRUCT(rg_attention_args, RG_ATTENTION_DROPOUT_ARGS);
 
 /* Sizes of one call. */
 typedef struct rg_attention_sizes {

@@ -18,6 +18,18 @@ rg_meta rg_draw_meta(void)
   return (rg_meta){ .dtype = RG_I64, .ndim = 1, .shape = { 2 } };
 }
 
+rg_status rg_draw_check(const rg_call *call, const rg_tensor *draw)
+{
+  char text[96];
+
+  if (draw->_dtype != RG_I64 || draw->_ndim != 1 || draw->_shape[0] != 2 ||
+      !rg_is_contiguous(draw)) {
+    return rg_fail(RG_ESHAPE, "%s: the draw is %s, wanted i64[2]", call->op->name,
+                   rg_tensor_text(draw, text, sizeof(text)));
+  }
+  return RG_OK;
+}
+
 static rg_status dropout_infer(rg_call *call)
 {
   const rg_dropout_args *args = call->args;
@@ -82,14 +94,7 @@ const rg_op rg_op_dropout = {
 
 static rg_status back_infer(rg_call *call)
 {
-  const rg_tensor *draw = call->in[1];
-  char text[96];
-
-  if (draw->_dtype != RG_I64 || draw->_ndim != 1 || draw->_shape[0] != 2 ||
-      !rg_is_contiguous(draw)) {
-    return rg_fail(RG_ESHAPE, "%s: the draw is %s, wanted i64[2]", call->op->name,
-                   rg_tensor_text(draw, text, sizeof(text)));
-  }
+  RG_TRY(rg_draw_check(call, call->in[1]));
   RG_TRY(rg_check_args(call));
   call->out[0] = rg_meta_of(call->in[0]);
   call->n_out = 1;

@@ -45,6 +45,8 @@
   RG_OP_LINE(LAYER_NORM_BACK,      layer_norm_back)       \
   RG_OP_LINE(ATTENTION,   attention)        \
   RG_OP_LINE(ATTENTION_BACK,       attention_back)        \
+  RG_OP_LINE(ATTENTION_DROPOUT,      attention_dropout)      \
+  RG_OP_LINE(ATTENTION_DROPOUT_BACK, attention_dropout_back) \
   RG_OP_LINE(CROSS_ENTROPY,        cross_entropy)         \
   RG_OP_LINE(CROSS_ENTROPY_BACK,   cross_entropy_back)    \
   RG_OP_LINE(SGD_STEP,    sgd_step)         \

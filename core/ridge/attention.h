@@ -37,6 +37,22 @@ RG_API rg_status rg_attention(const rg_tensor *q, const rg_tensor *k, const rg_t
                               rg_tensor **out) RG_CHECK;
 
 /*
+** The same with dropout of the weights: y = dropout(softmax(scale q k')) v.  Which are dropped is
+** what rg_dropout says of the matrix of all weights, [... x n x m], whatever the device and the
+** type: that matrix is never there.
+**
+** q, k, v, mask, options, out
+**          as above
+** p        probability of 0, 0 <= p < 1; the other weights are scaled by 1 / (1 - p)
+** generator
+**          NULL: the default stream
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_attention_dropout(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
+                                      const rg_tensor *mask, const rg_attention_options *options,
+                                      double p, rg_generator *generator, rg_tensor **out) RG_CHECK;
+
+/*
 ** The gradients of rg_attention for q, k and v, the scores computed again tile by tile.
 **
 ** q, k, v, mask, options
@@ -52,5 +68,23 @@ RG_API rg_status rg_attention_back(const rg_tensor *dy, const rg_tensor *q, cons
                                    const rg_tensor *v, const rg_tensor *y, const rg_tensor *lse,
                                    const rg_tensor *mask, const rg_attention_options *options,
                                    rg_tensor **dq, rg_tensor **dk, rg_tensor **dv) RG_CHECK;
+
+/*
+** The gradients of rg_attention_dropout.
+**
+** q, k, v, mask, options, p
+**          as there
+** dy, y, lse, dq, dk, dv
+**          as in rg_attention_back; lse is that of the weights before dropout
+** draw     i64 [2]: seed and offset of the numbers that the forward pass took
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_attention_dropout_back(const rg_tensor *dy, const rg_tensor *q,
+                                           const rg_tensor *k, const rg_tensor *v,
+                                           const rg_tensor *y, const rg_tensor *lse,
+                                           const rg_tensor *draw, const rg_tensor *mask,
+                                           const rg_attention_options *options, double p,
+                                           rg_tensor **dq, rg_tensor **dk,
+                                           rg_tensor **dv) RG_CHECK;
 
 #endif

@@ -89,7 +89,7 @@ enum { RG_FEATURES_SOFTMAX, RG_FEATURES_RELU, RG_FEATURES_COUNT };
 /* What the heads can be told. */
 /* clang-format off */
 #define RG_HEADS_OPTIONS(A, S, AT) \
-  A(S, AT, f64, p, SHARE, 0, "dropout of the weights; above 0 it takes the whole matrix") \
+  A(S, AT, f64, p, SHARE, 0, "dropout of the weights; not with features") \
   A(S, AT, i64, heads, WHOLE, RG_REQUIRED, "that attend side by side") \
   A(S, AT, i32, kind, WHOLE, RG_HEADS_TILES, "RG_HEADS_...") \
   A(S, AT, i32, causal, FLAG, 0, "no place sees those behind it") \

@@ -20,17 +20,22 @@ end
 
 local function all(flops) return flops end
 
--- Of each score d multiply-adds make it and e use it; the rest is the softmax's (attention.c).
-local function attention(flops, shapes)
-  local list = sizes_of(shapes)
-  local d, e = list[1][#list[1]], list[3][#list[3]]
-  return flops * 2 * (d + e) / (2 * (d + e) + 14)
+-- Of each score d multiply-adds make it and e use it; the rest is the softmax's and dropout's
+-- (attention.c).
+local function attention(rest)
+  return function(flops, shapes)
+    local list = sizes_of(shapes)
+    local d, e = list[1][#list[1]], list[3][#list[3]]
+    return flops * 2 * (d + e) / (2 * (d + e) + rest)
+  end
 end
 
-local function attention_back(flops, shapes)
-  local list = sizes_of(shapes)
-  local d, e = list[1][#list[1]], list[3][#list[3]]
-  return flops * (6 * d + 4 * e) / (6 * d + 4 * e + 16)
+local function attention_back(rest)
+  return function(flops, shapes)
+    local list = sizes_of(shapes)
+    local d, e = list[1][#list[1]], list[3][#list[3]]
+    return flops * (6 * d + 4 * e) / (6 * d + 4 * e + rest)
+  end
 end
 
 -- The signs are made as they are used (sketch.c).
@@ -63,7 +68,8 @@ local OF = { matmul = all, linear = all, linear_dropout = all, lowrank_linear = 
   scaled_linear = scaled, scaled_conv2d = scaled_conv, packed_linear = all,
   sparse_linear = all, n_of_m_linear = all,
   conv2d = all, conv2d_back_data = all, conv2d_back_weight = all,
-  attention = attention, attention_back = attention_back }
+  attention = attention(14), attention_back = attention_back(16),
+  attention_dropout = attention(40), attention_dropout_back = attention_back(43) }
 
 --- Operations of an event that are multiply-adds of a product, two each.
 ---@param event table name, flops, shapes

@@ -9,7 +9,8 @@ local FILES = {
   { 'elementwise.cu', 'elements' }, -- functions of one and two elements: all that no other names
   { 'product.cu+blas/fit.cu+blas/blas.cu', 'matmul,linear,linear_dropout,lowrank_linear' },
   { 'sketch.cu+gemm_mma.cu', 'sketched_linear,sketched_linear_bits,sketched_linear_seed' },
-  { 'attention.cu+attention_mma.cu+attention_mma_back.cu', 'attention,attention_back' },
+  { 'attention.cu+attention_mma.cu+attention_mma_back.cu',
+    'attention,attention_back,attention_dropout,attention_dropout_back' },
   { 'norm.cu+norm_back.cu', 'layer_norm,layer_norm_back' },
   { 'softmax.cu', 'softmax,softmax_back' },
   { 'reduce.cu', 'sum,mean,prod,max,min,norm' },

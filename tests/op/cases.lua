@@ -304,6 +304,7 @@ local function draw_of(a)
   return draws[key]
 end
 draw_of { seed = 5, offset = 0 } -- before anything is counted
+M.draw_of = draw_of
 
 cases.dropout_back = {
   call = function(C, t, a, out) return C.rg_dropout_back(t[1], draw_of(a), a.p, out) end,

@@ -120,6 +120,49 @@ return function(M)
 
   for _, bad in ipairs(cases.attention.bad) do mask_of(bad[3]) end
 
+  -- With dropout: the draw begins at multiples of four or between them, as rows of numbers do, and
+  -- lengths lie on both sides of tiles; real, as above.
+  local drawn, drawn_back = {}, {}
+  for i, each in ipairs {
+    { {}, 3, 5, 4, 6, p = 0.3 }, { { 2, 2 }, 7, 7, 5, 5, causal = true, p = 0.5, offset = 2 },
+    { {}, 70, 130, 8, 33, p = 0.25, offset = 3 }, { {}, 3, 0, 2, 2, p = 0.5 },
+    { {}, 0, 3, 2, 2, p = 0.5 }, { { 2 }, 9, 7, 3, 3, p = 0 },
+    { { 2 }, 66, 68, 20, 68, p = 0.75, causal = true, seed = 2 ^ 40 + 7 },
+    { {}, 600, 3, 2, 2, p = 0.5 },
+    { {}, 20, 20, 3, 3, mask = { 1, 0, 0, 1 }, grid = { 2, 2 }, block = 10, causal = true,
+      p = 0.4, offset = 1 },
+    { { 2 }, 70, 75, 64, 64, causal = true, halves = true, real = true, p = 0.3, offset = 1 },
+    { { 2 }, 66, 72, 64, 64, halves = true, real = true, p = 0.5 },
+    { {}, 33, 130, 128, 128, halves = true, real = true, p = 0.125, offset = 2 },
+    { {}, 5, 70, 136, 256, halves = true, real = true, p = 0.5, offset = 4 },
+    { {}, 150, 140, 64, 64, mask = { 1, 0, 0, 1, 1, 0, 0, 0, 1 }, grid = { 3, 3 }, halves = true,
+      real = true, p = 0.3, offset = 4 },
+  } do
+    local q, k, v, y = shapes(unpack(each, 1, 5))
+    local except = each.halves and { f32 = true, f64 = true } or nil
+    each.seed, each.offset = each.seed or 5, each.offset or 0
+    drawn[i] = { q, k, v, args = each, except = except }
+    drawn_back[i] = { q, k, v, y, { unpack(q, 1, #q - 1) }, y, args = each, except = except }
+    mask_of(each)
+    M.draw_of(each)
+  end
+
+  cases.attention_dropout = {
+    call = function(_, t, a, out)
+      return C.rg_attention_dropout(t[1], t[2], t[3], mask_of(a), options(a), a.p, a.generator, out)
+    end,
+    draws = true,
+    reference = reference.attention,
+    samples = drawn, dtypes = FLOATS, ulps = 8,
+    mixed = { { 'f32', 'bf16', 'f16' } },
+    large = { { wide[1], wide[2], wide[3], args = { causal = true, p = 0.5 } } },
+    bad = {
+      { { { 3, 4 }, { 5, 3 }, { 5, 4 } }, { 'f32', 'f32', 'f32' }, { p = 0.5 }, ESHAPE },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 } }, { 'f32', 'f32', 'f32' }, { p = 1 }, EARG },
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 } }, { 'f32', 'f32', 'f32' }, { p = -0.5 }, EARG },
+    },
+  }
+
   -- Any numbers do for the result and the logarithms of the sums, but for halves.
   cases.attention_back = {
     call = function(_, t, a, out)
@@ -146,6 +189,28 @@ return function(M)
       { { { 3, 4 }, { 5, 3 }, { 5, 4 }, { 3, 4 }, { 3 }, { 3, 4 } }, ALL, {}, ESHAPE },
       { { { 3, 4 }, { 5, 4 }, { 5, 4 }, { 3, 4 }, { 3 }, { 3, 4 } },
         { 'f32', 'f32', 'f32', 'f32', 'f64', 'f32' }, {}, ESHAPE },
+    },
+  }
+
+  local wrong = tensors.constant({ 1, 2, 3 }, { 3 }, 'i64')
+  local RIGHT = { { 3, 4 }, { 5, 4 }, { 5, 4 }, { 3, 4 }, { 3 }, { 3, 4 } }
+
+  cases.attention_dropout_back = {
+    call = function(_, t, a, out)
+      return C.rg_attention_dropout_back(t[6], t[1], t[2], t[3], t[4], t[5],
+        a.wrong and wrong or M.draw_of(a), mask_of(a), options(a), a.p, out, out + 1, out + 2)
+    end,
+    n_out = 3,
+    prepare = cases.attention_back.prepare,
+    reference = reference.attention_back,
+    samples = drawn_back, dtypes = { 'f32', 'f64' }, ulps = 8,
+    mixed = cases.attention_back.mixed,
+    large = { { wide[1], wide[2], wide[3], wide[4], { 4, 128 }, wide[4],
+      args = { causal = true, p = 0.5 } } },
+    bad = {
+      { { { 3, 4 }, { 5, 4 }, { 5, 4 }, { 3, 4 }, { 2 }, { 3, 4 } }, ALL, { p = 0.5 }, ESHAPE },
+      { RIGHT, ALL, { p = 0.5, wrong = true }, ESHAPE },
+      { RIGHT, ALL, { p = 1 }, EARG },
     },
   }
 end

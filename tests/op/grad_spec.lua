@@ -248,8 +248,8 @@ for name in ([[neg abs sign square relu floor ceil round sqrt rsqrt reciprocal e
     asinh acosh atanh selu mish softsign hardsigmoid hardswish relu6 add sub mul div pow maximum
     minimum remainder fmod floor_divide trunc_divide atan2 prelu elu celu threshold act_back
     where copy cast concat cumsum take take_back dropout dropout_back sum mean prod max min norm
-    softmax softmax_back layer_norm attention cross_entropy cross_entropy_back total_norm matmul
-    linear linear_dropout lowrank_linear sketched_linear sketched_linear_bits
+    softmax softmax_back layer_norm attention attention_dropout cross_entropy cross_entropy_back
+    total_norm matmul linear linear_dropout lowrank_linear sketched_linear sketched_linear_bits
     sketched_linear_seed conv2d conv2d_back_data conv2d_back_weight max_pool2d avg_pool2d
     avg_pool2d_back svd gather scatter sort topk pad pad_back
     tril triu resample resample_back cumprod]]):gmatch '%S+' do

@@ -58,7 +58,14 @@ return function(M) -- M: the rest of the reference
     return kind
   end
 
-  --- softmax(scale q k') v with a.scale, a.causal, a.mask (a list) and a.block.
+  --- softmax(scale q k') v with a.scale, a.causal, a.mask (a list), a.block; a.p: with dropout.
+  local function kept(a, head, i, j, n, m)
+    if not a.p or a.p == 0 then return 1 end
+    local number = M.philox(a.seed, a.offset + (head * n + i) * m + j)
+    return number >= math.floor(a.p * 2 ^ 32) and 1 / (1 - a.p) or 0
+  end
+
+  --- softmax(scale q k') v with a.scale, a.causal, a.mask (a list) and a.block; a.p: with dropout.
   function M.attention(inputs, a)
     local q, k, v = inputs[1], inputs[2], inputs[3]
     local heads, n, m, d, e = sizes(q, v)
@@ -71,7 +78,7 @@ return function(M) -- M: the rest of the reference
         for l = 1, e do
           local at = (head * n + i) * e + l
           for j = 0, m - 1 do
-            local p = w[j] * v[(head * m + j) * e + l]
+            local p = w[j] * kept(a, head, i, j, n, m) * v[(head * m + j) * e + l]
             y[at], y.magnitude[at] = y[at] + p, y.magnitude[at] + math.abs(p) * size
           end
         end
@@ -117,10 +124,12 @@ return function(M) -- M: the rest of the reference
         local p = dy[(head * n + i) * e + l] * v[(head * m + j) * e + l]
         t, of = t + p, of + math.abs(p)
       end
+      local keep = kept(a, head, i, j, n, m)
+      t, of = t * keep, of * keep
       local w = math.exp(s - lse[head * n + i + 1])
       size = size + math.abs(lse[head * n + i + 1])
       for l = 1, e do
-        local p = w * dy[(head * n + i) * e + l]
+        local p = w * keep * dy[(head * n + i) * e + l]
         add(dv, (head * m + j) * e + l, p, math.abs(p) * size)
       end
       local z, zs = scale * w * (t - whole), math.abs(scale) * w * (of + grown) * size + least

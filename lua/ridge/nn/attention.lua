@@ -11,6 +11,7 @@ local call = require 'ridge.ffi.call'
 local class = require('ridge.class').class
 local dtype = require 'ridge.tensor.dtype'
 local options = require 'ridge.options'
+local random = require 'ridge.random'
 local ref = require 'ridge.ffi.ref'
 local Module = require 'ridge.nn.module'
 local parameter = require 'ridge.nn.parameter'
@@ -41,16 +42,19 @@ local OF = {
   causal = { 'boolean', default = false, doc = 'query i sees keys 1 .. i' },
   mask = { 'any', doc = 'which blocks of scores there are, a bool each; the others cost nothing' },
   block = { 'integer', default = 64, min = 1, max = 2 ^ 30, doc = 'side of a block of the mask' },
+  dropout = { 'number', default = 0, min = 0, max = 0.999, doc = 'of the weights' },
+  generator = { 'table|cdata', doc = 'a random stream made by ridge.generator, for dropout' },
 }
 
 --- Scaled dot-product attention, softmax(scale q k') v, a tile at a time: memory grows with the
---- length (Dao et al., FlashAttention, 2022), forward and back.
+--- length (Dao et al., FlashAttention, 2022), forward and back, with dropout too: the weights that
+--- it drops are those which x:dropout(p) drops of the matrix of all weights [... x n x m].
 ---@param q Tensor [... x n x d]
 ---@param k Tensor [... x m x d], leading axes as those of q
 ---@param v Tensor [... x m x e]
----@param opts table|nil {scale = 1 / sqrt(d), causal = false, mask = Tensor, block = 64}; the mask,
----  bool [n / block x m / block] rounded up, says which blocks of scores there are; FLOPs that are
----  counted are those of all blocks
+---@param opts table|nil {scale = 1 / sqrt(d), causal = false, mask = Tensor, block = 64,
+---  dropout = 0, generator =}; the mask, bool [n / block x m / block] rounded up, says which blocks
+---  of scores there are; FLOPs that are counted are those of all blocks
 ---@return Tensor y [... x n x e]
 -- >> local q = ridge.randn(2, 5, 4); return ridge.nn.attention(q, q, q, {causal = true}).shape
 function M.attention(q, k, v, opts)
@@ -59,10 +63,17 @@ function M.attention(q, k, v, opts)
   ref.need(v, 'nn.attention')
   opts = options.check(OF, opts, 'nn.attention')
   if opts.mask ~= nil then ref.need(opts.mask, 'nn.attention: the mask') end
+  local from = random.pointer(opts.generator, 'nn.attention')
   call.settle()
   local given = given_t()
   given.scale, given.causal, given.block = opts.scale or 0, opts.causal and 1 or 0, opts.block
-  local st = C.rg_attention(q._t, k._t, v._t, opts.mask and opts.mask._t, given, ref.slot)
+  local mask, p = opts.mask and opts.mask._t, opts.dropout
+  local st
+  if p > 0 then
+    st = C.rg_attention_dropout(q._t, k._t, v._t, mask, given, p, from, ref.slot)
+  else
+    st = C.rg_attention(q._t, k._t, v._t, mask, given, ref.slot)
+  end
   if st ~= 0 then call.fail(st) end
   return ref.wrap(ref.slot[0])
 end
@@ -94,10 +105,9 @@ local function check_kind(opts)
     blame.raise(("nn.MultiHeadAttention: a mask of blocks goes with kind = 'tiles', not '%s'")
       :format(opts.kind), 'EARG')
   end
-  if opts.dropout > 0 and (opts.mask ~= nil or opts.kind == 'features') then
-    blame.raise('nn.MultiHeadAttention: dropout of the weights takes the whole matrix of them; '
-      .. (opts.mask ~= nil and 'a mask of blocks' or 'random features') .. ' and it exclude '
-      .. 'each other', 'EARG')
+  if opts.dropout > 0 and opts.kind == 'features' then
+    blame.raise('nn.MultiHeadAttention: random features have no weights to drop; they and dropout '
+      .. 'exclude each other', 'EARG')
   end
 end
 
@@ -105,7 +115,7 @@ end
 ---
 --- kind 'tiles' takes memory as the length (nn.attention), 'matrix' as its square, 'features' takes
 --- time as the length as well and is an estimate (nn.feature_attention). Dropout of the weights
---- needs all of them: while training with dropout, 'tiles' computes as 'matrix' does.
+--- drops the same ones by tiles and by the matrix, and random features have none.
 ---@param n number size of a place's vector, a multiple of the heads
 ---@param opts table|nil {heads = 1, causal = false, bias = true, dropout = 0, kind = 'tiles',
 ---  mask = Tensor, block = 64, features = 64, kernel = 'softmax', seed =}

@@ -300,7 +300,8 @@ end
 
 -- -- What a file cannot hold --------------------------------------------------------------------
 
-for _, op in ipairs { 'uniform', 'normal', 'signs', 'randint', 'dropout', 'linear_dropout' } do
+for _, op in ipairs { 'uniform', 'normal', 'signs', 'randint', 'dropout', 'linear_dropout',
+  'attention_dropout' } do
   records[op] = function(e, node)
     e:refuse(node, 'it draws random numbers: a file is for evaluation')
   end

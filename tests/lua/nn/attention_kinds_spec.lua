@@ -45,6 +45,62 @@ describe('attention by tiles', function()
     end
   end)
 
+  it('with dropout drops what the whole matrix drops, forward and back', function()
+    for _, causal in ipairs { false, true } do
+      local results = {}
+      for _, kind in ipairs { 'tiles', 'matrix' } do
+        local layer = nn.MultiHeadAttention(24, { heads = 3, causal = causal, seed = 4, kind = kind,
+          dropout = 0.4 }):train()
+        ridge.seed(7)
+        local x = ridge.randn(2, 90, 24):requires_grad_()
+        local dy = ridge.randn(2, 90, 24)
+        ridge.rand(3) -- numbers do not begin at a multiple of four
+        local y = layer(x)
+        y:backward(dy)
+        results[kind] = { y:detach(), x.grad, layer.qkv.weight.grad, ridge.rand(1) }
+      end
+      for i = 1, 3 do
+        assert.is_true(error_of(results.tiles[i], results.matrix[i]) < 1e-5, i)
+      end
+      assert.is_true(results.tiles[4]:equal(results.matrix[4])) -- so many were taken
+    end
+  end)
+
+  it('with dropout takes a mask, a generator, and memory as the length', function()
+    local q = ridge.randn(1, 128, 8)
+    local mask = ridge.tensor({ { 1, 0 }, { 1, 1 } }):to 'bool'
+    local opts = { mask = mask, dropout = 0.5, generator = ridge.generator(5) }
+    local y = nn.attention(q, q, q, opts)
+    local weights = ridge.ones(1, 128, 128):dropout(0.5, ridge.generator(5))
+    local scores = q:matmul(q:transpose(2, 3)) / math.sqrt(8)
+    scores:narrow(2, 1, 64):narrow(3, 65, 64):fill_(-math.huge)
+    assert.is_true(y:allclose((scores:softmax() * weights):matmul(q), 1e-5, 1e-5))
+    assert.is_false(y:equal(nn.attention(q, q, q, opts))) -- the stream goes on
+    local function peak(length)
+      local x = ridge.randn(1, length, 16):requires_grad_()
+      return ridge.memory.peak_of(function()
+        nn.attention(x, x, x, { dropout = 0.1 }):sum():backward()
+      end)
+    end
+    local grown = peak(4096) / peak(1024)
+    assert.is_true(grown < 5, ('it grew by %g'):format(grown))
+  end)
+
+  it('with dropout draws anew in each replay of a plan', function()
+    local q = ridge.randn(1, 40, 8)
+    local function f() return nn.attention(q, q, q, { dropout = 0.5 }) end
+    local plan = ridge.capture(f)
+    ridge.seed(3)
+    plan:run()
+    local first = plan.results[1]:clone()
+    plan:run()
+    local second = plan.results[1]:clone()
+    ridge.seed(3)
+    assert.is_true(first:equal(f()))
+    assert.is_true(second:equal(f()))
+    assert.is_false(first:equal(second))
+  end)
+
   it('takes memory as the length, not as its square', function()
     local function peak(kind, length)
       local layer = nn.MultiHeadAttention(16, { heads = 1, kind = kind, seed = 1 })

@@ -51,6 +51,11 @@ local RECORDS = {
   attention_back = {
     'q input, k input, v input, mask bits?, y input, lse native, dy input',
     'scale = 0, causal = false, block = 64' },
+  attention_dropout = { 'q input, k input, v input, mask bits?',
+    'scale = 0, causal = false, block = 64, p = 0.5, generator = nil' },
+  attention_dropout_back = {
+    'q input, k input, v input, mask bits?, y input, lse native, dy input, draw bits',
+    'scale = 0, causal = false, block = 64, p = 0.5' },
   cross_entropy = { 'x native, labels index, weight native?',
     'ignore = -100, smoothing = 0, reduction = mean' },
   cross_entropy_back = {
