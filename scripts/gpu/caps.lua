@@ -24,9 +24,9 @@ local caps = {
   default = { registers = 64, stack = 0 },
 
   k_attention = { registers = 168, why = TILES },
-  ['k_attention<float, 1>'] = { registers = 168, has = { 'cp%.async' }, why = TILES },
-  ['k_attention<float, 2>'] = { registers = 216, has = { 'cp%.async' }, why = TILES },
-  ['k_attention<double, 2>'] = { registers = 224, why = TILES .. ', twice as wide' },
+  ['k_attention<float, 1, false>'] = { registers = 168, has = { 'cp%.async' }, why = TILES },
+  ['k_attention<float, 2, false>'] = { registers = 216, has = { 'cp%.async' }, why = TILES },
+  ['k_attention<double, 2, false>'] = { registers = 224, why = TILES .. ', twice as wide' },
   k_attention_back = { registers = 255, why = TILES .. '; of two gradients' },
   k_pool2d = { registers = 72, why = 'windows in two axes with strides, paddings and places' },
   k_pool2d_back = { registers = 80, why = 'the same, with the windows that hold one element' },
@@ -46,12 +46,8 @@ local caps = {
   ['k_take_back_sorted<double, 2>'] = { registers = 88, why = AXES .. '; four rows under way' },
 
   k_attention_mma = { registers = 168, has = CORES, why = TENSOR },
-  ['k_attention_mma<__half, 256, false>'] = { registers = 248, has = CORES, why = TENSOR },
-  ['k_attention_mma<__half, 256, true>'] = { registers = 248, has = CORES, why = TENSOR },
-  ['k_attention_mma<__nv_bfloat16, 256, false>'] = { registers = 248, has = CORES, why = TENSOR },
-  ['k_attention_mma<__nv_bfloat16, 256, true>'] = { registers = 248, has = CORES, why = TENSOR },
   k_attention_mma_back = { registers = 232, has = CORES, why = TENSOR .. '; of two gradients' },
-  ['k_attention_mma_back<__nv_bfloat16, 128, true, true>'] = { registers = 240, has = CORES,
+  ['k_attention_mma_back<__nv_bfloat16, 128, true, true, false>'] = { registers = 240, has = CORES,
     why = TENSOR .. '; of two gradients, with a mask' },
   k_gemm = { registers = 168, has = CORES, why = TENSOR },
   k_scaled_mma = { registers = 168, has = CORES, why = TENSOR },
@@ -93,14 +89,19 @@ local caps = {
 }
 
 -- Attention in f32 where TF32 is allowed: factors are single floats, so ldmatrix has no part in it.
-for _, wide in ipairs { 64, 128 } do
-  for _, masked in ipairs { 'false', 'true' } do
-    local form = ('<float, %d, %s>'):format(wide, masked)
-    caps['k_attention_mma' .. form] = { registers = 152, has = TF32, why = TENSOR }
+-- With dropout, the second of the two, there is a mask as well, if it is NULL.
+for _, seen in ipairs { 'false, false', 'true, false', 'true, true' } do
+  for _, half in ipairs { '__half', '__nv_bfloat16' } do
+    caps[('k_attention_mma<%s, 256, %s>'):format(half, seen)] = { registers = 248, has = CORES,
+      why = TENSOR }
+  end
+  local drops = seen == 'true, true'
+  for _, wide in ipairs { 64, 128 } do
+    caps[('k_attention_mma<float, %d, %s>'):format(wide, seen)] = {
+      registers = drops and 168 or 152, has = TF32, why = TENSOR }
     for _, by_keys in ipairs { 'false', 'true' } do
-      form = ('<float, %d, %s, %s>'):format(wide, by_keys, masked)
-      caps['k_attention_mma_back' .. form] = { registers = 208, has = TF32,
-        why = TENSOR .. '; of two gradients' }
+      caps[('k_attention_mma_back<float, %d, %s, %s>'):format(wide, by_keys, seen)] = {
+        registers = drops and 232 or 208, has = TF32, why = TENSOR .. '; of two gradients' }
     end
   end
 end
