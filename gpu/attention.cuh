@@ -26,8 +26,8 @@ struct attention {
 };
 
 /* Can tensor cores do it?  Half types, heads of at most 256 columns (backward: 128), or f32 where
-** the modes allow TF32, of at most 128; with dropout or without; a mask of blocks of at least 16, contiguous columns, rows
-** aligned to 16 bytes. */
+** the modes allow TF32, of at most 128; with dropout or without; a mask of blocks of at least 16,
+** contiguous columns, rows aligned to 16 bytes. */
 bool rg_gpu_attention_fits(const attention &w, int32_t dtype, bool is_back);
 
 /* Where they can; results as rg_gpu_attention and rg_gpu_attention_back. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Dropout of attention's weights in kernels: which of a tile are kept.  Weight (i, j) of a head has
-** the number that rg_dropout gives it in the matrix of all weights, [heads x n x m], so that the CPU
-** and every kernel, forward and back, drop the same ones; nothing of it is kept between them but the
+** the number that rg_dropout gives it in the matrix of all weights, [heads x n x m], so that the
+** CPU and every kernel, forward and back, drop the same ones; nothing is kept between them but the
 ** draw.
 */
 #ifndef RIDGE_GPU_ATTENTION_DROP_CUH
