@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- attention_spec: attention and its gradients in half types and TF32 through the tape, so that the
 -- sums which the forward kernel keeps are what the gradients are computed from; heads of the widths
--- that tensor cores take, and lengths on both sides of their tiles.
+-- that tensor cores take, and lengths on both sides of their tiles; with dropout of the weights and
+-- without.
 
 require 'jit.opt'.start('-sink') -- see op_spec.lua
 
@@ -14,6 +15,8 @@ local C = tensors.C
 local UNIT = { f16 = 2 ^ -10, bf16 = 2 ^ -7, tf32 = 2 ^ -10 }
 local ULPS = 2
 local slot = ffi.new('rg_tensor *[2]')
+local generator = ffi.new 'rg_generator *[1]'
+tensors.check(C.rg_generator_new(1, generator))
 
 local state = 1
 local function input(shape, dtype)
@@ -25,13 +28,15 @@ local function input(shape, dtype)
   return x
 end
 
--- The way that attention takes on a device, of the events while f runs.
+-- The ways that attention takes on a device, forward and back, of the events while f runs.
 local function way(f)
-  local found
+  local found, back
   for _, event in ipairs(tensors.events(f)) do
-    if event[1] == 'attention' then found = event[2] end
+    local name = event[1]:gsub('_dropout', '')
+    if name == 'attention' then found = event[2] end
+    if name == 'attention_back' then back = event[2] end
   end
-  return found
+  return found, back
 end
 
 local function of(lead, rows, cols)
@@ -50,14 +55,19 @@ local function near(result, wanted, unit, what)
   end
 end
 
--- Forward, then back; y, dq, dk, dv as tensors.
+-- Forward, then back; y, dq, dk, dv as tensors. With args.p: dropout, by the numbers of args.seed
+-- from args.offset on.
 local function pass(list, dy, args)
   local t = {}
   for i, x in ipairs(list) do
     t[i] = tensors.LAYOUTS[1].make(x)
     tensors.check(C.rg_require_grad(t[i], 1))
   end
-  tensors.check(all.cases.attention.call(C, t, args, slot))
+  if args.p then
+    args.generator = generator[0]
+    C.rg_generator_set(generator[0], args.seed, args.offset)
+  end
+  tensors.check(all.cases[args.p and 'attention_dropout' or 'attention'].call(C, t, args, slot))
   local results = { tensors.hold(slot[0]) }
   tensors.check(C.rg_backward(results[1], tensors.LAYOUTS[1].make(dy), 0))
   for i = 1, 3 do
@@ -71,6 +81,11 @@ local CASES = {
   { { 2 }, 70, 75, 64, 64 }, { { 2 }, 129, 65, 64, 64, causal = true },
   { { 1, 2 }, 65, 130, 128, 128, causal = true }, { {}, 40, 33, 96, 96 },
   { { 2 }, 17, 17, 32, 24, causal = true, scale = 0.5 }, { {}, 1, 1, 8, 8 },
+  -- rows of numbers that begin at multiples of four and between them
+  { { 2 }, 70, 75, 64, 64, p = 0.3, seed = 5, offset = 1 },
+  { { 3 }, 66, 72, 64, 64, p = 0.75, seed = 2 ^ 40 + 7, offset = 4, causal = true },
+  { { 1, 2 }, 65, 130, 128, 128, p = 0.125, seed = 6, offset = 3, causal = true },
+  { { 2 }, 33, 17, 32, 24, p = 0.5, seed = 7, offset = 2, scale = 0.5 },
 }
 
 describe('attention in half types', function()
@@ -80,12 +95,18 @@ describe('attention in half types', function()
     local lead, n, m, d, e = unpack(case, 1, 5)
     for _, dtype in ipairs { 'bf16', 'f16' } do
       local what = ('%s, %d heads, %d x %d, %d and %d wide%s'):format(dtype,
-        reference.count(lead), n, m, d, e, case.causal and ', causal' or '')
+        reference.count(lead), n, m, d, e, (case.causal and ', causal' or '')
+        .. (case.p and ', dropout' or ''))
       it('has the gradients of its own forward pass: ' .. what, function()
         local list = { input(of(lead, n, d), dtype), input(of(lead, m, d), dtype),
           input(of(lead, m, e), dtype) }
         local dy = input(of(lead, n, e), dtype)
-        local results = pass(list, dy, case)
+        local results
+        local path, back = way(function() results = pass(list, dy, case) end)
+        -- without dropout cuDNN plans what comes again
+        if tensors.DEVICE ~= 0 and case.p then
+          assert.are.same({ 'tensor cores', 'tensor cores' }, { path, back })
+        end
         local y, lse = reference.attention(list, case)[1], reference.lse(list, case)
         near(results[1], y, UNIT[dtype], 'y')
         local wanted = reference.attention_back({ list[1], list[2], list[3], y, lse, dy }, case)
@@ -157,10 +178,10 @@ describe('attention in half types', function()
       for i = 1, grid * grid do mask[i] = i % 2 end
       local case = { mask = mask, grid = { grid, grid }, block = block }
       local out = ffi.new 'rg_tensor *[1]'
-      return way(function()
+      return (way(function()
         tensors.check(all.cases.attention.call(C, list, case, out))
         tensors.hold(out[0])
-      end)
+      end))
     end
     assert.are.equal('tensor cores', masked(16, 3, 'bf16'))
     assert.are.equal('tensor cores', masked(64, 1, 'f16'))
@@ -196,17 +217,24 @@ describe('attention in TF32', function()
     { { 2 }, 17, 17, 32, 24, causal = true, scale = 0.5 }, { {}, 1, 1, 4, 4 },
     with({ {}, 130, 140, 20, 64 }, STRIPES),
     with({ {}, 130, 140, 124, 72, causal = true }, STRIPES),
+    { { 2 }, 70, 75, 64, 64, p = 0.3, seed = 5, offset = 1 },
+    { { 2 }, 129, 68, 64, 36, causal = true, p = 0.5, seed = 2 ^ 40 + 7, offset = 4 },
+    { {}, 65, 130, 128, 128, causal = true, p = 0.125, seed = 6, offset = 3 },
+    with({ { 2 }, 130, 140, 20, 64, p = 0.4, seed = 7, offset = 2 }, STRIPES),
   } do
     local lead, n, m, d, e = unpack(case, 1, 5)
     local what = ('%d heads, %d x %d, %d and %d wide%s%s'):format(reference.count(lead), n, m, d, e,
-      case.causal and ', causal' or '', case.mask and ', masked' or '')
+      case.causal and ', causal' or '', (case.mask and ', masked' or '')
+      .. (case.p and ', dropout' or ''))
     it('has the gradients of its own forward pass: ' .. what, function()
       modes.tf32 = 1
       local list = { input(of(lead, n, d), 'f32'), input(of(lead, m, d), 'f32'),
         input(of(lead, m, e), 'f32') }
       local dy, results = input(of(lead, n, e), 'f32'), nil
-      local path = way(function() results = pass(list, dy, case) end)
-      if tensors.DEVICE ~= 0 then assert.are.equal('tensor cores', path) end
+      local path, back = way(function() results = pass(list, dy, case) end)
+      if tensors.DEVICE ~= 0 then
+        assert.are.same({ 'tensor cores', 'tensor cores' }, { path, back })
+      end
       local y, lse = reference.attention(list, case)[1], reference.lse(list, case)
       near(results[1], y, UNIT.tf32, 'y')
       local wanted = reference.attention_back({ list[1], list[2], list[3], y, lse, dy }, case)
@@ -218,7 +246,7 @@ describe('attention in TF32', function()
 
   local function path_of(d, e)
     local list = { input({ 5, d }, 'f32'), input({ 6, d }, 'f32'), input({ 6, e }, 'f32') }
-    return way(function() pass(list, input({ 5, e }, 'f32'), {}) end)
+    return (way(function() pass(list, input({ 5, e }, 'f32'), {}) end))
   end
 
   it('is for heads of at most 128 columns in fours, and only where it is allowed', function()
