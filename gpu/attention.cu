@@ -361,9 +361,9 @@ template <class T, int N_PARTS> static rg_status forward(const rg_call *call, co
   typedef typename rg_lane<T>::type L;
   int64_t width[2] = { w.s.d, -1 };
 
-  return over<L, N_PARTS>(
-      call, w.p > 0 ? k_attention<T, N_PARTS, true> : k_attention<T, N_PARTS, false>,
-      tiled_of<T>(w), w.s.n, w.s.e, width, BLOCKS<L, N_PARTS>);
+  return over<L, N_PARTS>(call,
+                          w.p > 0 ? k_attention<T, N_PARTS, true> : k_attention<T, N_PARTS, false>,
+                          tiled_of<T>(w), w.s.n, w.s.e, width, BLOCKS<L, N_PARTS>);
 }
 
 template <class T, int N_PARTS> static rg_status back(const rg_call *call, attention w)

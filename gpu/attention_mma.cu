@@ -206,7 +206,7 @@ template <class T, int D> static rg_status forward(const rg_call *call, const at
   size_t rows = RG_ATT_ROWS + 2 * KEYS<T, D>;
 
   return rg_att_over(call,
-                     w.p > 0           ? k_attention_mma<T, D, true, true>
+                     w.p > 0          ? k_attention_mma<T, D, true, true>
                      : w.mask != NULL ? k_attention_mma<T, D, true, false>
                                       : k_attention_mma<T, D, false, false>,
                      w, w.s.n, rows * rg_att_pitch<T, D> * sizeof(T));

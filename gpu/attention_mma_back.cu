@@ -105,8 +105,7 @@ static __device__ inline float held(__half, float x)
 template <int COLS, bool BY_KEYS, bool MASKED, bool DROPPED, class T>
 static __device__ inline void weigh(T kind, const attention &w, float x[COLS / 8][4],
                                     float z[COLS / 8][4], const number own[2], const number *met,
-                                    int row, int col0, bool whole, rg_att_seen seen,
-                                    uint32_t kept)
+                                    int row, int col0, bool whole, rg_att_seen seen, uint32_t kept)
 {
   float scale = (float)w.scale, grown = DROPPED ? rg_att_grown(w) : 1.0f;
   int q = RG_MMA_LANE % 4 * 2;
@@ -291,7 +290,7 @@ template <class T, int D> static rg_status back(const rg_call *call, const atten
   }
   RG_CUDA(what, rg_launch(k_attention_numbers<T>,
                           rg_over(n_numbers * width, rg_gpu_stream(call->device)), w, made, width));
-  return w.p > 0           ? both<T, D, true, true>(call, w, bytes, numbers)
+  return w.p > 0          ? both<T, D, true, true>(call, w, bytes, numbers)
          : w.mask != NULL ? both<T, D, true, false>(call, w, bytes, numbers)
                           : both<T, D, false, false>(call, w, bytes, numbers);
 }

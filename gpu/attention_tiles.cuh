@@ -194,8 +194,7 @@ __device__ inline uint32_t keeps_of(const attention &w, const rg_draw &draw, int
 }
 
 /* What is left of a sight behind dropout. */
-template <class L>
-__device__ inline sight dropped(const sight &s, uint32_t keeps, uint32_t *room)
+template <class L> __device__ inline sight dropped(const sight &s, uint32_t keeps, uint32_t *room)
 {
   const sight less = { s.own & keeps, false, room };
 

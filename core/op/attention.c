@@ -229,8 +229,8 @@ static rg_status grad(rg_grad *g)
     status = rg_attention_dropout_back(r.dy, q, k, v, r.y, g->out[1], g->out[2], mask, &options,
                                        args->p, &out[0], &out[1], &out[2]);
   } else if (status == RG_OK) {
-    status = rg_attention_back(r.dy, q, k, v, r.y, g->out[1], mask, &options, &out[0], &out[1],
-                               &out[2]);
+    status =
+        rg_attention_back(r.dy, q, k, v, r.y, g->out[1], mask, &options, &out[0], &out[1], &out[2]);
   }
   for (int32_t i = 0; i < 3; i++) {
     rg_rule_give(&r, i, rg_f_took(&r.f, status, out[i]));

@@ -11,16 +11,7 @@
 
 /* Inputs of attention and attention_back; the mask may be NULL.  The draw is the gradient's, with
 ** dropout. */
-enum {
-  RG_ATT_Q,
-  RG_ATT_K,
-  RG_ATT_V,
-  RG_ATT_MASK,
-  RG_ATT_Y,
-  RG_ATT_LSE,
-  RG_ATT_DY,
-  RG_ATT_DRAW
-};
+enum { RG_ATT_Q, RG_ATT_K, RG_ATT_V, RG_ATT_MASK, RG_ATT_Y, RG_ATT_LSE, RG_ATT_DY, RG_ATT_DRAW };
 
 /* clang-format off */
 #define RG_ATTENTION_ARGS(A, S, AT) \

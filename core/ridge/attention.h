@@ -84,7 +84,6 @@ RG_API rg_status rg_attention_dropout_back(const rg_tensor *dy, const rg_tensor 
                                            const rg_tensor *y, const rg_tensor *lse,
                                            const rg_tensor *draw, const rg_tensor *mask,
                                            const rg_attention_options *options, double p,
-                                           rg_tensor **dq, rg_tensor **dk,
-                                           rg_tensor **dv) RG_CHECK;
+                                           rg_tensor **dq, rg_tensor **dk, rg_tensor **dv) RG_CHECK;
 
 #endif

@@ -46,8 +46,7 @@ local RECORDS = {
   layer_norm = { 'x native, weight native?, bias native?', 'eps = 1e-05, rms = false' },
   layer_norm_back = { 'dy native, x native, mean native, scale native, weight native?',
     'eps = 1e-05, rms = false' },
-  attention = { 'q input, k input, v input, mask bits?',
-    'scale = 0, causal = false, block = 64' },
+  attention = { 'q input, k input, v input, mask bits?', 'scale = 0, causal = false, block = 64' },
   attention_back = {
     'q input, k input, v input, mask bits?, y input, lse native, dy input',
     'scale = 0, causal = false, block = 64' },
