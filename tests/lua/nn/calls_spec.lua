@@ -74,6 +74,9 @@ local LAYERS = {
   { 'MultiHeadAttention, causal', function()
     return nn.MultiHeadAttention(8, { heads = 2, causal = true, seed = 1 }), numbers(2, 5, 8)
   end },
+  { 'MultiHeadAttention, dropout', function()
+    return nn.MultiHeadAttention(8, { heads = 2, dropout = 0.25, seed = 1 }), numbers(2, 5, 8)
+  end },
   { 'MultiHeadAttention, features', function()
     return nn.MultiHeadAttention(8, { heads = 2, kind = 'features', seed = 1 }), numbers(2, 5, 8)
   end },
