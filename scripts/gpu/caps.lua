@@ -91,17 +91,21 @@ local caps = {
 -- Attention in f32 where TF32 is allowed: factors are single floats, so ldmatrix has no part in it.
 -- With dropout, the second of the two, there is a mask as well, if it is NULL.
 for _, seen in ipairs { 'false, false', 'true, false', 'true, true' } do
+  local drops = seen == 'true, true'
   for _, half in ipairs { '__half', '__nv_bfloat16' } do
     caps[('k_attention_mma<%s, 256, %s>'):format(half, seen)] = { registers = 248, has = CORES,
       why = TENSOR }
+    if drops then -- two blocks of a multiprocessor leave 256 registers a thread
+      caps[('k_attention_mma_back<%s, 128, true, %s>'):format(half, seen)] = { registers = 240,
+        has = CORES, why = TENSOR .. '; of two gradients, with dropout' }
+    end
   end
-  local drops = seen == 'true, true'
   for _, wide in ipairs { 64, 128 } do
     caps[('k_attention_mma<float, %d, %s>'):format(wide, seen)] = {
       registers = drops and 168 or 152, has = TF32, why = TENSOR }
     for _, by_keys in ipairs { 'false', 'true' } do
       caps[('k_attention_mma_back<float, %d, %s, %s>'):format(wide, by_keys, seen)] = {
-        registers = drops and 232 or 208, has = TF32, why = TENSOR .. '; of two gradients' }
+        registers = drops and wide == 128 and 224 or 208, has = TF32, why = TENSOR .. '; of two gradients' }
     end
   end
 end
