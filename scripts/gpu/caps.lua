@@ -105,7 +105,8 @@ for _, seen in ipairs { 'false, false', 'true, false', 'true, true' } do
       registers = drops and 168 or 152, has = TF32, why = TENSOR }
     for _, by_keys in ipairs { 'false', 'true' } do
       caps[('k_attention_mma_back<float, %d, %s, %s>'):format(wide, by_keys, seen)] = {
-        registers = drops and wide == 128 and 224 or 208, has = TF32, why = TENSOR .. '; of two gradients' }
+        registers = drops and wide == 128 and 224 or 208, has = TF32,
+        why = TENSOR .. '; of two gradients' }
     end
   end
 end
