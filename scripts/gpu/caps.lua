@@ -24,9 +24,6 @@ local caps = {
   default = { registers = 64, stack = 0 },
 
   k_attention = { registers = 168, why = TILES },
-  ['k_attention<float, 1, false>'] = { registers = 168, has = { 'cp%.async' }, why = TILES },
-  ['k_attention<float, 2, false>'] = { registers = 216, has = { 'cp%.async' }, why = TILES },
-  ['k_attention<double, 2, false>'] = { registers = 224, why = TILES .. ', twice as wide' },
   k_attention_back = { registers = 255, why = TILES .. '; of two gradients' },
   k_pool2d = { registers = 72, why = 'windows in two axes with strides, paddings and places' },
   k_pool2d_back = { registers = 80, why = 'the same, with the windows that hold one element' },
@@ -87,6 +84,17 @@ local caps = {
   k_signs = { stack = 16, why = LANES },
   k_dropout = { stack = 16, why = LANES },
 }
+
+for _, drops in ipairs { 'false', 'true' } do
+  local function cap(form, row) caps[('k_attention<%s, %s>'):format(form, drops)] = row end
+  cap('float, 1', { registers = 168, has = { 'cp%.async' }, why = TILES })
+  cap('float, 2', { registers = 216, has = { 'cp%.async' }, why = TILES })
+  cap('double, 2', { registers = 224, why = TILES .. ', twice as wide' })
+end
+for _, half in ipairs { '__half', '__nv_bfloat16' } do
+  caps[('k_attention<%s, 2, true>'):format(half)] = { registers = 176,
+    why = TILES .. '; with dropout' }
+end
 
 -- Attention in f32 where TF32 is allowed: factors are single floats, so ldmatrix has no part in it.
 -- With dropout, the second of the two, there is a mask as well, if it is NULL.
