@@ -163,6 +163,18 @@ __device__ inline L number(const rg_strided &x, const attention &w, int64_t head
   return i < w.s.n ? ((const L *)x.data)[rg_at(x, head * w.s.n + i)] : (L)0;
 }
 
+/* What dropout keeps, after the sums. */
+template <class L, int N_PARTS>
+__device__ inline void grow(const attention &w, L (&sum)[N_PARTS][tile<L>::OWN][ACROSS])
+{
+  const L grown = (L)(1.0 / (1.0 - w.p));
+
+#pragma unroll
+  for (int i = 0; i < N_PARTS * tile<L>::OWN * ACROSS; i++) {
+    sum[i / (tile<L>::OWN * ACROSS)][i / ACROSS % tile<L>::OWN][i % ACROSS] *= grown;
+  }
+}
+
 /* With weight = exp(scale q k' - lse) and z = scale weight (dy v' - delta): dq = z k, rows are
 ** queries; or BY_KEYS dk = z' q and dv = weight' dy, rows are keys. */
 template <class T, int N_PARTS, bool BY_KEYS, bool DROPPED>
@@ -201,6 +213,10 @@ __global__ void __launch_bounds__(THREADS, 2) k_attention_back(tiled t)
     int i = first + (int)threadIdx.x % COLS;
 
     numbers[threadIdx.x] = number<L>(threadIdx.x < COLS ? w.lse : w.delta, w, head, i);
+    if (DROPPED &&
+        threadIdx.x >= COLS) { /* sums grow at the end: in the loop is no register left */
+      numbers[threadIdx.x] *= (L)(1.0 - w.p);
+    }
   };
   auto query = [](int r, int j) { return BY_KEYS ? COLUMN + j * ACROSS : WARP + FIRST + r * 4; };
 
@@ -259,7 +275,7 @@ __global__ void __launch_bounds__(THREADS, 2) k_attention_back(tiled t)
         const L weight = weights[weight_at<L>(r, j)];
 
         if (DROPPED) {
-          z[r][j] *= (keeps >> (r * ACROSS + j) & 1) != 0 ? (L)(1.0 / (1.0 - w.p)) : (L)0;
+          z[r][j] = (keeps >> (r * ACROSS + j) & 1) != 0 ? z[r][j] : (L)0;
         }
         z[r][j] = scale * weight * (z[r][j] - numbers[COLS + query(r, j)]);
       }
@@ -275,10 +291,13 @@ __global__ void __launch_bounds__(THREADS, 2) k_attention_back(tiled t)
         sum);
   }
   rg_copy_wait<0>();
+  if (DROPPED) {
+    grow(w, sum);
+  }
   store<N_PARTS>(head_of<T>(BY_KEYS ? t.dk : t.dq, head), row0, col0, sum);
   if (BY_KEYS) {
-    for (int i = 0; DROPPED && i < N_PARTS * OWN * ACROSS; i++) {
-      sum2[i / (OWN * ACROSS)][i / ACROSS % OWN][i % ACROSS] *= (L)(1.0 / (1.0 - w.p));
+    if (DROPPED) {
+      grow(w, sum2);
     }
     store<N_PARTS>(head_of<T>(t.dv, head), row0, col0, sum2);
   }
