@@ -30,13 +30,14 @@ rg_value rg_tril(rg_compose *f, int64_t n, rg_value like)
 
 /* -- Kinds --------------------------------------------------------------------------- */
 
-/* No place sees those behind it: -1e30, or what that is in the scores' type, is never the largest
-** and its weight is 0. */
+/* No place sees those behind it: what is added is never the largest and its weight is 0.  f16 has
+** no 1e30, and 0 times infinity would be no number. */
 static rg_value masked(rg_compose *f, rg_value scores, int64_t length)
 {
+  double far = scores != NULL && scores->_dtype == RG_F16 ? 6e4 : 1e30;
   rg_value hidden = rg_f_plus(f, rg_tril(f, length, scores), -1); /* 0 or -1 */
 
-  return rg_f_add(f, scores, rg_f_times(f, hidden, 1e30));
+  return rg_f_add(f, scores, rg_f_times(f, hidden, far));
 }
 
 static rg_value softmaxed(rg_compose *f, rg_value x)
