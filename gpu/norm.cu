@@ -46,9 +46,16 @@ template <class T> __global__ void k_layer_norm(const __grid_constant__ norm_wor
   }
 }
 
-/* The same with rows that are held. */
+/* Threads of a multiprocessor that rows are held by: 64 registers a thread, 80, or 128. */
+template <int PACKS>
+constexpr int resident = PACKS == RG_PACKS_FEW ? 1024 : PACKS == RG_PACKS_SOME ? 768 : 512;
+
+/*
+** The same with rows that are held, as they are stored: halves take half of the registers that
+** their lanes would, and are made lanes again in each of the three passes.
+*/
 template <class T, class W, class Y, int PACKS>
-__global__ void __launch_bounds__(RG_BLOCK, rg_resident<PACKS> / RG_BLOCK)
+__global__ void __launch_bounds__(RG_BLOCK, resident<PACKS> / RG_BLOCK)
     k_layer_norm_held(const __grid_constant__ norm_work w)
 {
   typedef typename rg_lane<T>::type L;
@@ -58,6 +65,7 @@ __global__ void __launch_bounds__(RG_BLOCK, rg_resident<PACKS> / RG_BLOCK)
   const rg_row<N, PACKS * N> row(w.n, w.width);
   const T *x = (const T *)w.x.data;
   const int64_t teams = RG_TEAMS(w.width);
+  rg_raw<T, N> here[PACKS];
   rg_raw<T, N> next[PACKS];
   L *room = rooms;
 
@@ -68,16 +76,16 @@ __global__ void __launch_bounds__(RG_BLOCK, rg_resident<PACKS> / RG_BLOCK)
     }
   }
   for (int64_t r = RG_TEAM(w.width); r < w.rows; r += teams) {
-    L v[PACKS][N];
+    L v[N];
     L mean = 0;
     L sum = 0;
 
     RG_PACKS_OF(row, j)
     {
       if (AHEAD) {
-        next[j].get(v[j]);
+        here[j] = next[j];
       } else {
-        rg_unpack<T, N>(x, r * w.x_apart + row.at(j), v[j]);
+        here[j].load(x, r * w.x_apart + row.at(j));
       }
     }
     RG_PACKS_OF(row, j)
@@ -89,8 +97,9 @@ __global__ void __launch_bounds__(RG_BLOCK, rg_resident<PACKS> / RG_BLOCK)
     if (w.rms == 0) {
       RG_PACKS_OF(row, j)
       {
+        here[j].get(v);
         for (int k = 0; k < N; k++) {
-          mean += v[j][k];
+          mean += v[k];
         }
       }
       mean = rg_team_sum<true>(mean, w.width, room) / (L)w.n;
@@ -98,9 +107,9 @@ __global__ void __launch_bounds__(RG_BLOCK, rg_resident<PACKS> / RG_BLOCK)
     }
     RG_PACKS_OF(row, j)
     {
+      here[j].get(v);
       for (int k = 0; k < N; k++) {
-        v[j][k] -= mean;
-        sum += v[j][k] * v[j][k];
+        sum += (v[k] - mean) * (v[k] - mean);
       }
     }
     L scale = (L)1 / sqrt(rg_team_sum<true>(sum, w.width, room) / (L)w.n + (L)w.eps);
@@ -115,12 +124,13 @@ __global__ void __launch_bounds__(RG_BLOCK, rg_resident<PACKS> / RG_BLOCK)
       L weight[N];
       L bias[N];
 
+      here[j].get(v);
       norm_pack<W, N>(w.weight, row.at(j), (L)1, weight);
       norm_pack<W, N>(w.bias, row.at(j), (L)0, bias);
       for (int k = 0; k < N; k++) {
-        v[j][k] = v[j][k] * scale * weight[k] + bias[k];
+        v[k] = (v[k] - mean) * scale * weight[k] + bias[k];
       }
-      rg_pack_into<Y, N>(w.y.data, r * w.y_apart + row.at(j), v[j]);
+      rg_pack_into<Y, N>(w.y.data, r * w.y_apart + row.at(j), v);
     }
   }
 }
@@ -180,23 +190,26 @@ __global__ void __launch_bounds__(RG_KEEPERS) k_layer_norm_kept(const __grid_con
   }
 }
 
-/* The kernel that holds rows, for so many packs a thread. */
+/* The kernel that holds rows, so many packs a thread. */
+template <int PACKS, class T, class W, class Y>
+static cudaError_t held(const rg_call *call, const norm_work &w)
+{
+  return rg_launch(k_layer_norm_held<T, W, Y, PACKS>,
+                   rg_taking_turns(call, w.rows, w.width, resident<PACKS>), w);
+}
+
 template <class T, class W, class Y>
-static cudaError_t held(const rg_call *call, const norm_work &w, int32_t packs)
+static cudaError_t held_in(int32_t packs, const rg_call *call, const norm_work &w)
 {
   constexpr bool MOST = rg_pack_size<T> * RG_PACKS_MOST <= RG_HOLDS;
 
   if constexpr (MOST) {
     if (packs == RG_PACKS_MOST) {
-      return rg_launch(k_layer_norm_held<T, W, Y, RG_PACKS_MOST>,
-                       rg_taking_turns<RG_PACKS_MOST>(call, w.rows, w.width), w);
+      return held<RG_PACKS_MOST, T, W, Y>(call, w);
     }
   }
-  return packs == RG_PACKS_FEW
-             ? rg_launch(k_layer_norm_held<T, W, Y, RG_PACKS_FEW>,
-                         rg_taking_turns<RG_PACKS_FEW>(call, w.rows, w.width), w)
-             : rg_launch(k_layer_norm_held<T, W, Y, RG_PACKS_SOME>,
-                         rg_taking_turns<RG_PACKS_SOME>(call, w.rows, w.width), w);
+  return packs == RG_PACKS_FEW ? held<RG_PACKS_FEW, T, W, Y>(call, w)
+                               : held<RG_PACKS_SOME, T, W, Y>(call, w);
 }
 
 template <class T> static cudaError_t forward(const rg_call *call, norm_work w, rg_frame *frame)
@@ -213,7 +226,7 @@ template <class T> static cudaError_t forward(const rg_call *call, norm_work w, 
     frame->path = RG_PATH_HELD;
     w.width = hold.width;
     return norm_with_types<T>(vectors, w.y_type, [&](auto v, auto y) {
-      return held<T, rg_t<decltype(v)>, rg_t<decltype(y)>>(call, w, hold.packs);
+      return held_in<T, rg_t<decltype(v)>, rg_t<decltype(y)>>(hold.packs, call, w);
     });
   }
   if (packs && rg_keeps(call, bytes)) {

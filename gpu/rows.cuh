@@ -126,12 +126,13 @@ inline rg_hold rg_hold_of(int64_t n, int64_t pack)
   return fit ? rg_hold{ (int32_t)RG_BLOCK, RG_PACKS_MOST } : rg_hold{};
 }
 
-/* Blocks that are one team, or of teams that are a warp each: all rows, or as many as fit. */
-template <int PACKS>
-inline rg_launch_cfg rg_taking_turns(const rg_call *call, int64_t rows, int32_t width)
+/* Blocks that are one team, or of teams that are a warp each: all rows, or as many as fit where a
+** multiprocessor has so many threads. */
+inline rg_launch_cfg rg_taking_turns(const rg_call *call, int64_t rows, int32_t width,
+                                     int32_t resident)
 {
   const int32_t block = width == RG_WARP ? (int32_t)RG_BLOCK : width;
-  const int64_t most = (int64_t)rg_gpu_units(call->device) * (rg_resident<PACKS> / block);
+  const int64_t most = (int64_t)rg_gpu_units(call->device) * (resident / block);
   const int64_t wanted = (rows * width + block - 1) / block;
 
   return rg_launch_cfg{ dim3((unsigned)rg_clamped(wanted, 1, most)), dim3((unsigned)block), 0,

@@ -282,7 +282,8 @@ static cudaError_t held(const rg_call *call, const rg_strided &y, int64_t y_apar
                         const rg_strided &x, int64_t x_apart, int64_t rows, int64_t n,
                         int32_t width)
 {
-  return rg_launch(k_softmax_held<T, Y, PACKS>, rg_taking_turns<PACKS>(call, rows, width),
+  return rg_launch(k_softmax_held<T, Y, PACKS>,
+                   rg_taking_turns(call, rows, width, rg_resident<PACKS>),
                    (Y *)y.data, y_apart, (const T *)x.data, x_apart, rows, n, width);
 }
 

@@ -3,7 +3,9 @@
 -- thread leave room for 1024 threads, 128 for 512, and so for fewer loads under way at once.
 --
 -- A row names a kernel, or one form of it (k_sum<float>): registers, bytes of stack (spills are
--- never allowed), patterns of PTX instructions that it must have (has), and why.
+-- never allowed), patterns of PTX instructions that it must have (has), and why. Where the launch
+-- takes as many blocks as run side by side, what counts is not registers but how many that are:
+-- `blocks` at least on a multiprocessor, of `threads` at most.
 
 local SLOW_PATHS = 'sin and cos of large arguments have a table on the stack'
 local LANES = 'four numbers of one draw are chosen from by number'
@@ -53,11 +55,10 @@ local caps = {
   k_sketch_halves = { registers = 168, has = CORES, why = TENSOR },
   k_sketch_f32 = { registers = 168, why = 'eight times eight sums a thread' },
 
-  k_softmax_held = { registers = 96, why = NEXT },
-  k_softmax_back_held = { registers = 88, why = HELD },
-  ['k_softmax_back_held<double>'] = { registers = 128, why = HELD },
-  k_layer_norm_held = { registers = 96, why = NEXT },
-  k_layer_norm_back_held = { registers = 128,
+  k_softmax_held = { registers = 96, threads = 256, blocks = 2, why = NEXT },
+  k_softmax_back_held = { registers = 88, threads = 256, blocks = 2, why = HELD },
+  ['k_softmax_back_held<double>'] = { registers = 128, threads = 256, blocks = 2, why = HELD },
+  k_layer_norm_back_held = { registers = 128, threads = 512, blocks = 1,
     why = 'two rows are held and two on their way, beside sums of columns' },
   k_columns = { registers = 80, why = 'sums of two columns, each of two gradients' },
 
@@ -94,6 +95,26 @@ end
 for _, half in ipairs { '__half', '__nv_bfloat16' } do
   caps[('k_attention<%s, 2, true>'):format(half)] = { registers = 176,
     why = TILES .. '; with dropout' }
+end
+
+-- Rows that layer normalisation and softmax hold: as many blocks as their launches count on
+-- (`resident` in gpu/norm.cu, `rg_resident` in gpu/rows.cuh), by packs a thread.
+for _, of in ipairs { { 2, 64, 4 }, { 4, 80, 3 }, { 8, 88, 2 } } do
+  local packs, registers, blocks = unpack(of)
+  for _, types in ipairs { 'float, float, float', 'double, double, double',
+    '__half, __half, __half', '__half, float, __half', '__half, float, float',
+    '__nv_bfloat16, __nv_bfloat16, __nv_bfloat16', '__nv_bfloat16, float, __nv_bfloat16',
+    '__nv_bfloat16, float, float' } do
+    if packs < 8 or not types:find '_' then -- eight packs of halves are too many
+      caps[('k_layer_norm_held<%s, %d>'):format(types, packs)] = { registers = registers,
+        threads = 256, blocks = blocks, why = packs < 8 and NEXT or HELD }
+    end
+  end
+end
+for _, types in ipairs { 'float, float', 'double, double', '__half, __half', '__half, float',
+  '__nv_bfloat16, __nv_bfloat16', '__nv_bfloat16, float' } do
+  caps[('k_softmax_held<%s, 2>'):format(types)] = { registers = 80, threads = 256, blocks = 3,
+    why = NEXT }
 end
 
 -- Attention in f32 where TF32 is allowed: factors are single floats, so ldmatrix has no part in it.

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- kernels: no kernel spills registers, or takes more of them or more stack than caps.lua writes
--- down; and the instructions that caps.lua names are in its code.
+-- down; a multiprocessor holds as many blocks of it as caps.lua says; and the instructions that
+-- caps.lua names are in its code.
 --
 --     luajit scripts/gpu/kernels.lua [folder with FILE.ptx and what ptxas -v said of it, FILE.log
 --       [the build folder]]
@@ -83,7 +84,24 @@ local function bodies(path)
   return found
 end
 
-local function judge(kernel, cap, body)
+-- Blocks per multiprocessor, where caps.lua says how many at least. It knows the threads of a
+-- block, so this needs no run; a run may add dynamic shared memory, and may not launch larger
+-- blocks. Where caps.lua does not say, the largest launch must find room at all.
+local function judge_blocks(kernel, cap, capability, launch, add)
+  if not occupancy.LIMITS[capability] or not (cap.blocks or launch) then return end
+  local threads = cap.threads or launch.threads
+  local least, smem = cap.blocks or 1, kernel.smem + (launch and launch.smem or 0)
+  local blocks, limit = occupancy.blocks(capability, kernel.registers, threads, smem)
+  if blocks < least then
+    add('a multiprocessor holds %d blocks of %d threads (%s), at least %d are wanted', blocks,
+      threads, limit, least)
+  end
+  if launch and launch.threads > threads then
+    add('launched with blocks of %d threads, caps.lua says %d', launch.threads, threads)
+  end
+end
+
+local function judge(kernel, cap, body, capability, launch)
   local wrong = {}
   local function add(...) wrong[#wrong + 1] = (...):format(select(2, ...)) end
   if not kernel.registers then return { 'ptxas did not say what it uses' } end
@@ -92,6 +110,7 @@ local function judge(kernel, cap, body)
   if kernel.registers > cap.registers then
     add('%d registers, %d allowed', kernel.registers, cap.registers)
   end
+  judge_blocks(kernel, cap, capability, launch, add)
   for _, word in ipairs(cap.has or {}) do
     if not body:find(word) then add('no instruction like %s', word) end
   end
@@ -169,16 +188,20 @@ local function main(folder, build)
   local list = kernels_of(folder)
   name_kernels(list)
   local failed, used, texts = 0, {}, {}
+  local capability = tonumber(folder:match '(%d+)/*$')
+  local launches = launches_of((build or 'build') .. '/gpu_launches.tsv')
   for _, kernel in ipairs(list) do
     local key = caps[kernel.full] and kernel.full or kernel.name
     local given = caps[key] or {}
     used[key] = true
     local cap = { registers = given.registers or caps.default.registers,
-      stack = given.stack or caps.default.stack, has = given.has }
+      stack = given.stack or caps.default.stack, has = given.has, threads = given.threads,
+      blocks = given.blocks }
     if cap.has and not texts[kernel.file] then
       texts[kernel.file] = bodies(folder .. '/' .. kernel.file .. '.ptx')
     end
-    local wrong = judge(kernel, cap, cap.has and texts[kernel.file][kernel.symbol] or '')
+    local wrong = judge(kernel, cap, cap.has and texts[kernel.file][kernel.symbol] or '',
+      capability, launches[kernel.full])
     if #wrong > 0 then
       failed = failed + 1
       print(('not ok gpu/%s.cu: %s: %s'):format(kernel.file, kernel.full,
@@ -196,8 +219,7 @@ local function main(folder, build)
     end
   end
   if #list == 0 then failed = failed + 1 end
-  write_table(folder .. '/kernels.md', list, tonumber(folder:match '(%d+)/*$'),
-    launches_of((build or 'build') .. '/gpu_launches.tsv'))
+  write_table(folder .. '/kernels.md', list, capability, launches)
   print(('%d passed, %d failed'):format(math.max(0, #list - failed), failed))
   return failed > 0 and 1 or 0
 end

@@ -95,4 +95,42 @@ describe('kernels.lua', function()
     assert.is_nil(text:find('one.cu: k_three', 1, true))
     assert.matches('=1\n$', text)
   end)
+
+  -- what caps.lua says of blocks: 2 of 256 threads for the one, 1 of 512 for the other
+  local SOFTMAX = '_Z14k_softmax_heldIffLi4EEvPfS0_'
+  local BACK = '_Z22k_layer_norm_back_heldIfffEvPf'
+
+  it('refuses fewer blocks a multiprocessor than are written down', function()
+    write('ptx90/one.log', said(SOFTMAX, 96, 0, 0, 0) .. said(BACK, 128, 33024, 0, 0))
+    local text = run()
+    assert.is_nil(text:find('gpu/one.cu', 1, true), text)
+    -- with so much shared memory a multiprocessor holds one block
+    write('ptx90/one.log', said(SOFTMAX, 96, 150000, 0, 0) .. said(BACK, 128, 240000, 0, 0))
+    text = run()
+    assert.truthy(text:find('k_softmax_held<float, float, 4>: a multiprocessor holds 1 blocks of '
+      .. '256 threads (shared memory), at least 2 are wanted', 1, true), text)
+    assert.truthy(text:find('k_layer_norm_back_held<float, float, float>: a multiprocessor holds 0 '
+      .. 'blocks of 512 threads (shared memory), at least 1 are wanted', 1, true), text)
+  end)
+
+  it('counts the dynamic memory of launches, and refuses larger blocks', function()
+    write('ptx90/one.log', said(SOFTMAX, 64, 0, 0, 0))
+    local function launched(threads, smem)
+      write('gpu_launches.tsv', ('%d\t%d\tvoid k_softmax_held<float, float, 4>(float*)\n')
+        :format(threads, smem))
+      return run()
+    end
+    assert.is_nil(launched(256, 1024):find('gpu/one.cu', 1, true))
+    assert.truthy(launched(256, 150000):find('holds 1 blocks of 256 threads', 1, true))
+    assert.truthy(launched(512, 0):find(
+      'launched with blocks of 512 threads, caps.lua says 256', 1, true))
+  end)
+
+  it('refuses a kernel that no block of finds room, as it is launched', function()
+    write('ptx90/one.log', said('_Z5k_onev', 64, 0, 0, 0))
+    write('gpu_launches.tsv', '1024\t233000\tvoid k_one()\n')
+    assert.truthy(run():find('k_one: a multiprocessor holds 0 blocks of 1024 threads', 1, true))
+    write('gpu_launches.tsv', '1024\t100000\tvoid k_one()\n')
+    assert.is_nil(run():find('gpu/one.cu', 1, true))
+  end)
 end)
