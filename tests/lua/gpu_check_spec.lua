@@ -211,6 +211,26 @@ describe('scripts/gpu-check', function()
     run 'rm -rf build/gpu-check'
   end)
 
+  -- The limits are those of a GPU; a busy processor that simulates one is not to fail by them.
+  it('gives the simulated GPU ten times as long', function()
+    if not is_simulated() then return pending 'no nvcc: the simulated GPU was not built' end
+    local folder = tools {}
+    run(('mkdir -p %s/scripts/gpu; sed "s/\\[start\\]=[0-9]*/[start]=3/" scripts/gpu-check '
+      .. '>%s/scripts/gpu-check; chmod +x %s/scripts/gpu-check; echo "print(1)" '
+      .. '>%s/scripts/gpu/start.lua; ln -s $PWD/ridge %s/ridge; ln -s $PWD/build %s/build'):format(
+      folder, folder, folder, folder, folder, folder))
+    local function start(doctor)
+      return row(run(('GPU_CHECK_SLEEP=4 OUT=%s/out RIDGE_GPU=%s %s %s/scripts/gpu-check start')
+        :format(folder, SIMULATED, doctor, folder)), 'start')
+    end
+    assert.equal('passed', (start ''))
+    local result, note = start('GPU_CHECK_DOCTOR=' .. DOCTOR)
+    assert.equal('FAILED', result)
+    assert.matches('more than 3 s', note)
+    run('rm -r ' .. folder)
+    run 'rm -rf build/gpu-check'
+  end)
+
   it('stops where copy and product are far below what the card does', function()
     if not is_simulated() then return pending 'no nvcc: the simulated GPU was not built' end
     local folder = tools {}
