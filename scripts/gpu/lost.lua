@@ -84,7 +84,8 @@ end
 ---@param number integer
 function M.again(number)
   local command = quoted { SELF } .. ' ' .. quoted(arguments { '--test', tostring(number) })
-  local ways = { { 'blocking', 'CUDA_LAUNCH_BLOCKING=1 timeout 20 ' .. command } }
+  local seconds = 20 * (tonumber(os.getenv 'GPU_CHECK_SLOWER') or 1)
+  local ways = { { 'blocking', ('CUDA_LAUNCH_BLOCKING=1 timeout %d %s'):format(seconds, command) } }
   if not os.getenv 'GPU_CHECK_SANITIZED'
     and os.execute 'command -v compute-sanitizer >/dev/null' == 0 then
     ways[2] = { 'memcheck', 'timeout 40 compute-sanitizer --tool memcheck ' .. command }

@@ -43,6 +43,21 @@ describe('a device that is lost', function()
     end)
   end
 
+  -- driver_types.h says of these that the process has to end; 900 stands for all others
+  it('is so after each error that stays, and after no other', function()
+    if not is_simulated() then return pending 'no nvcc: the simulated GPU was not built' end
+    for _, number in ipairs { 214, 220, 226, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911,
+      900 } do
+      local found, text = answers('RG_SIM_FAULT_ERROR=' .. number)
+      assert.equal('EDEVICE', (found.loses or {}).code, text)
+      for _, name in ipairs { 'wait', 'add' } do
+        assert.equal('EDEVICE', (found[name] or {}).code, name .. '\n' .. text)
+        assert.equal(number ~= 900, found[name].message:find('lost at copy', 1, true) ~= nil,
+          number .. ' ' .. text)
+      end
+    end
+  end)
+
   it('names the operation whose kernel it was, where launches block', function()
     if not is_simulated() then return pending 'no nvcc: the simulated GPU was not built' end
     local found, text = answers 'CUDA_LAUNCH_BLOCKING=1'

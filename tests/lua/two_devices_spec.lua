@@ -87,6 +87,21 @@ describe('two devices', function()
     assert.is_true(y:to('cpu'):equal(x:to 'cpu'))
   end)
 
+  -- Work of the two runs in any order that streams and events allow, the last asked for first.
+  case('copy what was asked for before, and nothing that is asked for behind', function()
+    local ffi = require 'ffi'
+    local a = ridge.full(3, 1000, { device = 'sim:0' })
+    a:to('sim:1'):to 'cpu' -- nothing is met for the first time below
+    ffi.C.setenv('RG_SIM_ORDER', 'rev', 1)
+    local x = a * 2
+    local y = x:to 'sim:1'
+    x:fill_(0) -- not before the other has read it
+    ridge.device.wait 'sim:0'
+    local got = y:to 'cpu'
+    ffi.C.setenv('RG_SIM_ORDER', '', 1)
+    assert.is_true(got:equal(ridge.full(6, 1000)))
+  end)
+
   case('allow a kernel all shared memory there is, each once', function(counted)
     local function run(device, rows)
       local q = ridge.randn(1, 1, rows, 256, { device = device }):to 'bf16'

@@ -147,7 +147,8 @@ cudaError_t rgsim_submit(cudaStream_t stream, const rgsim_job *what)
   count_launch(job->kernel, job->grid, job->block, job->smem);
   Work w;
   std::function<void()> run = [job] {
-    is_to_fault(job->kernel) ? lose(cudaErrorIllegalAddress) : rgsim_run(job.get());
+    const cudaError_t e = fault_of(job->kernel);
+    e ? lose(e) : rgsim_run(job.get());
   };
   if (!s->capture && is_watched()) {
     run = watched({ RGSIM_ASKED_KERNEL, kernel_symbol(job->kernel), job->grid, job->block,

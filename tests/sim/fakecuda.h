@@ -39,8 +39,8 @@ __attribute__((format(printf, 2, 3))) void fault(cudaError_t e, const char *form
 // The same, silently: a device says nothing either.
 void lose(cudaError_t e);
 
-// Is this kernel one that a test wants to go wrong? (fakecuda_fault.cpp)
-bool is_to_fault(const void *kernel);
+// What a test wants this kernel to go wrong with; cudaSuccess: it is to run (fakecuda_fault.cpp).
+cudaError_t fault_of(const void *kernel);
 
 // Its C++ name, or "" (fakecuda_names.cpp).
 std::string kernel_name(const void *kernel);
