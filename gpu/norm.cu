@@ -48,7 +48,9 @@ template <class T> __global__ void k_layer_norm(const __grid_constant__ norm_wor
 
 /* Threads of a multiprocessor that rows are held by: 64 registers a thread, 80, or 128. */
 template <int PACKS>
-constexpr int resident = PACKS == RG_PACKS_FEW ? 1024 : PACKS == RG_PACKS_SOME ? 768 : 512;
+constexpr int resident = PACKS == RG_PACKS_FEW    ? 1024
+                         : PACKS == RG_PACKS_SOME ? 768
+                                                  : 512;
 
 /*
 ** The same with rows that are held, as they are stored: halves take half of the registers that

@@ -283,8 +283,8 @@ static cudaError_t held(const rg_call *call, const rg_strided &y, int64_t y_apar
                         int32_t width)
 {
   return rg_launch(k_softmax_held<T, Y, PACKS>,
-                   rg_taking_turns(call, rows, width, rg_resident<PACKS>),
-                   (Y *)y.data, y_apart, (const T *)x.data, x_apart, rows, n, width);
+                   rg_taking_turns(call, rows, width, rg_resident<PACKS>), (Y *)y.data, y_apart,
+                   (const T *)x.data, x_apart, rows, n, width);
 }
 
 /* Rows that can be moved in packs, y of the type of x or of its lane: held, or kept where a block
