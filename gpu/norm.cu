@@ -137,9 +137,11 @@ __global__ void __launch_bounds__(RG_BLOCK, resident<PACKS> / RG_BLOCK)
   }
 }
 
-/* The same with rows that are kept. */
+/* The same with rows that are kept; one block at least, or ptxas makes 32 registers of it for two,
+** and on 8.0 spills. */
 template <class T, class W, class Y>
-__global__ void __launch_bounds__(RG_KEEPERS) k_layer_norm_kept(const __grid_constant__ norm_work w)
+__global__ void __launch_bounds__(RG_KEEPERS, 1)
+    k_layer_norm_kept(const __grid_constant__ norm_work w)
 {
   typedef typename rg_lane<T>::type L;
   constexpr int N = rg_pack_size<T>;
