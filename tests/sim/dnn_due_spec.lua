@@ -158,8 +158,8 @@ describe('a plan of cuDNN', function()
     assert.equal(1, plans { padding = 1 }) -- and each other one has its own
   end)
 
-  -- A process that calls a convolution n times in a mode: plans that it made.
-  local function plans(cache, mode, n)
+  -- A process that calls a convolution n times in a mode: plans that it made, and what cuDNN ran.
+  local function plans(cache, mode, n, env)
     local code = ([[local ridge = require 'ridge'
       require('ridge.ffi.lib').rg_device_open(1)
       local counted = dofile 'tests/lua/counted.lua'
@@ -168,7 +168,7 @@ describe('a plan of cuDNN', function()
       for _ = 1, %d do x:conv2d(w) end
       x:to 'cpu'
       print(counted.now().plans, counted.now().dnn)]]):format(mode, n)
-    local pipe = io.popen(("XDG_CACHE_HOME=%s ./ridge -e '%s'"):format(cache,
+    local pipe = io.popen(("%s XDG_CACHE_HOME=%s ./ridge -e '%s'"):format(env or '', cache,
       code:gsub("'", "'\\''")))
     local text = pipe:read '*a'
     pipe:close()
@@ -188,6 +188,9 @@ describe('a plan of cuDNN', function()
     assert.equal('1\t1\n', plans(folder, 1, 1)) -- at once, and only the winner
     assert.equal('1\t1\n', plans(folder, 2, 1)) -- and it is not timed again
     assert.equal(kept, read(path))
+    -- of another kind of GPU it says nothing
+    assert.equal('0\t0\n', plans(folder, 1, 1, 'RG_SIM_CAPABILITY=80'))
+    assert.equal('1\t1\n', plans(folder, 1, 2, 'RG_SIM_CAPABILITY=80'))
     -- a line that is not whole is none
     local job, number, check = kept:match '(%x+) (%d) (%x+)'
     for _, wrong in ipairs { ('%s %d %s\n'):format(job, 1 - number, check), kept:sub(1, 20),
