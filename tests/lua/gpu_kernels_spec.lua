@@ -15,6 +15,7 @@ describe('occupancy', function()
     { 90, 32, 256, 0, 8, 'threads', 1 },
     { 90, 64, 256, 0, 4, 'registers', 0.5 },
     { 90, 65, 256, 0, 3, 'registers', 0.375 }, -- 2080 registers a warp take 2304
+    { 90, 96, 224, 0, 2, 'registers', 14 / 64 }, -- a quarter holds 5 warps, not 5.3
     { 90, 134, 256, 0, 1, 'registers', 0.125 },
     { 90, 255, 512, 0, 0, 'registers', 0 },
     { 90, 16, 32, 0, 32, 'blocks', 0.5 },
