@@ -96,6 +96,15 @@ describe('scripts/gpu-check', function()
     run 'rm -rf build/gpu-check'
   end)
 
+  it('says of an option that changed nothing that it failed', function()
+    if not is_simulated() then return pending 'no nvcc: the simulated GPU was not built' end
+    local text = run(('RG_SIM_GRAPHS=0 RIDGE_GPU=%s ./ridge scripts/gpu/features.lua --tiny')
+      :format(SIMULATED))
+    assert.matches('\nF66 FAILED: ', text)
+    assert.matches('\nF208 held: ', text)
+    assert.matches('status 1\n$', text)
+  end)
+
   it('brings at most eight files, whatever was called before', function()
     local names = {}
     for line in io.lines 'scripts/gpu-check' do
