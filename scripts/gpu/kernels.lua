@@ -87,10 +87,12 @@ end
 -- Blocks per multiprocessor, where caps.lua says how many at least. It knows the threads of a
 -- block, so this needs no run; a run may add dynamic shared memory, and may not launch larger
 -- blocks. Where caps.lua does not say, the largest launch must find room at all.
+local SIMULATED = 90 -- another device has other shared memory, and is asked for other amounts
 local function judge_blocks(kernel, cap, capability, launch, add)
   if not occupancy.LIMITS[capability] or not (cap.blocks or launch) then return end
   local threads = cap.threads or launch.threads
-  local least, smem = cap.blocks or 1, kernel.smem + (launch and launch.smem or 0)
+  local least, smem = cap.blocks or 1, kernel.smem
+  if launch and capability == SIMULATED then smem = smem + launch.smem end
   local blocks, limit = occupancy.blocks(capability, kernel.registers, threads, smem)
   if blocks < least then
     add('a multiprocessor holds %d blocks of %d threads (%s), at least %d are wanted', blocks,

@@ -46,9 +46,9 @@ describe('kernels.lua', function()
     file:close()
   end
 
-  local function run()
-    local pipe = io.popen(('luajit scripts/gpu/kernels.lua %s/ptx90 %s 2>&1; echo "=$?"')
-      :format(folder, folder))
+  local function run(capability)
+    local pipe = io.popen(('luajit scripts/gpu/kernels.lua %s/ptx%d %s 2>&1; echo "=$?"')
+      :format(folder, capability or 90, folder))
     local text = pipe:read '*a'
     pipe:close()
     return text
@@ -133,5 +133,9 @@ describe('kernels.lua', function()
     assert.truthy(run():find('k_one: a multiprocessor holds 0 blocks of 1024 threads', 1, true))
     write('gpu_launches.tsv', '1024\t100000\tvoid k_one()\n')
     assert.is_nil(run():find('gpu/one.cu', 1, true))
+    -- a device with less shared memory would not be asked for so much
+    os.execute(('cp -r %s/ptx90 %s/ptx80'):format(folder, folder))
+    write('gpu_launches.tsv', '1024\t200000\tvoid k_one()\n')
+    assert.is_nil(run(80):find('gpu/one.cu', 1, true))
   end)
 end)
