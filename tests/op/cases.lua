@@ -158,6 +158,8 @@ cases.arange = {
   samples = { { {}, args = { start = 3, step = 1 } }, { { 3, 5 }, args = { start = 0, step = 1 } },
     { { 0 }, args = { start = 0, step = 1 } }, { { 2, 60 }, args = { start = -1, step = 0.25 } },
     { { 1100 }, args = { start = 5, step = -0.5 } },
+    -- a product and a sum, rounded each
+    { { 600 }, args = { start = 0.1, step = 0.7 }, only = 'f64' },
     { { 40003 }, args = { start = 0, step = 0.25 }, only = 'f32' } },
   dtypes = EVERY, ulps = 0,
   large = { { { 1100, 1000 }, args = { start = 0, step = 0.5 } } },
