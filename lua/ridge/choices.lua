@@ -224,7 +224,8 @@ Choices.__index = Choices
 function Choices:__tostring()
   local rows, changed = genuine(self), 0
   if #rows == 0 then
-    return 'no product and no convolution: none was computed, all were known, or a path is forced'
+    return 'no product and no convolution: none was computed that has another way, all were known, '
+      .. 'or the path of products is forced'
   end
   for _, r in ipairs(rows) do if r.path ~= r.standard then changed = changed + 1 end end
   return ('%s\n%s, %d by another path than the standard one'):format(table_of(rows),
@@ -256,11 +257,13 @@ end
 local TUNING = state.exchange(C.rg_tuning)
 
 --- Measure which path is the fastest for each product that a function computes on the CPU (ridge's
---- own kernels, oneDNN or OpenBLAS), and let 'auto' take it from here on, in this process and those
---- it measures in. The paths run in turn, in 15 rounds; another than the standard one is taken
---- where the 95 % confidence interval of the rounds' ratios lies below 1. Another path may round
---- otherwise. Plans take the choices that there are when they first run. With `deterministic` on
---- nothing is measured.
+--- own kernels, oneDNN or OpenBLAS), and which way for each convolution and its gradients (oneDNN in
+--- its own layout or on images as stored, ridge's tiles, a product where the kernel is 1 x 1), and
+--- let 'auto' take it from here on, in this process and those it measures in. They run in turn, in
+--- 15 rounds; another than the standard one is taken where the 95 % confidence interval of the
+--- rounds' ratios lies below 1. Another may round otherwise. Plans take the choices that there are
+--- when they first run. Where the path of products is forced (set_gemm, RIDGE_GEMM) convolutions
+--- alone are measured; with `deterministic` on nothing is.
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table choices as ridge.backend.choices gives them, of what was measured in this call
@@ -277,8 +280,8 @@ end
 
 local KEEPING = state.exchange(C.rg_tuning_keeps)
 
---- Measure each product of a function by every path, also those that are known, and remember
---- nothing of it.
+--- Measure each product and convolution of a function by every path, also those that are known, and
+--- remember nothing of it.
 ---@param rounds integer in which the paths run in turn, 6 at least
 ---@param f function is called once
 ---@param ... any its arguments
@@ -357,8 +360,8 @@ local WATCHED = {
   end,
 }
 
---- Which path each product of a function takes on the CPU where 'auto' decides, and by what: it was
---- measured here (ridge.autotune), it is expected to be the fastest, by what was probed here
+--- Which path each product of a function takes on the CPU where 'auto' decides, and which way each
+--- convolution, and by what: it was measured here (ridge.autotune), it is expected to be the fastest, by what was probed here
 --- (ridge.backend.probe) or by what is built in, or another process measured it and gave its
 --- choice. Plans have decided: ridge.backend.why(plan) says what.
 ---@param f function is called once
@@ -384,10 +387,15 @@ local PATTERN = '^(%d+)x(%d+)x(%d+) (%w+) (%w+)%*(%w+)=(%w+) ([abke]*) ?t(%d+) (
 ---@return string
 function M.line(r) return M.problem(r) .. ': ' .. r.path end
 
---- Whether 'auto' takes what was measured: not with `deterministic` on, nor where a path is forced.
+--- Whether what was measured is taken: not with `deterministic` on. Convolutions have ways to choose
+--- from also where the path of products is forced.
 ---@return boolean
-function M.decides()
-  return C.rg_device_modes_now().deterministic == 0 and ffi.string(C.rg_gemm_path()) == 'auto'
+function M.decides() return C.rg_device_modes_now().deterministic == 0 end
+
+--- The same of products, whose path may be forced (RIDGE_GEMM, set_gemm).
+---@return boolean
+function M.decides_products()
+  return M.decides() and ffi.string(C.rg_gemm_path()) == 'auto'
 end
 
 --- Choices that differ from the standard, as text: sizes, types, layout, threads, instruction set,

@@ -202,7 +202,7 @@ Probed.__tostring = guard.text(Probed.__tostring)
 -- >> return #ridge.backend.probe{ shapes = 16 }
 function M.probe(opts)
   opts = options.check(SPEC, opts, 'backend.probe')
-  if not choices.decides() then
+  if not choices.decides_products() then
     blame.raise('backend.probe: there is nothing to choose: `deterministic` is on, or a path is '
       .. 'forced', 'EARG', 'backend.probe')
   end

@@ -5,8 +5,8 @@
 -- Each convolution and its gradients is measured by every way, round by round; off is the median of
 -- the rounds' ratios, the way of the rule over the fastest. With `rows` each is printed. With
 -- `times` nothing is printed but times and ratios of all ways, which scripts/peers/conv_rates.py
--- reads; other, larger shapes are drawn for it. RIDGE_ISA and ONEDNN_MAX_CPU_ISA force instruction
--- sets.
+-- reads; other, larger shapes are drawn for it. `depth` behind either word draws nothing but kernels
+-- of one channel each. RIDGE_ISA and ONEDNN_MAX_CPU_ISA force instruction sets.
 
 local ridge = require 'ridge'
 local choices = require 'ridge.choices'
@@ -16,6 +16,8 @@ local CHANNELS = { 1, 2, 3, 6, 8, 16, 24, 32, 64, 96, 128 }
 local SIZES = { 5, 7, 9, 13, 14, 17, 28, 31, 32, 56 }
 local MOST = 3e7 -- operations: some milliseconds
 local ROUNDS = 9
+
+local DEPTH = arg[4] == 'depth'
 
 math.randomseed(SEED)
 local function one(list) return list[math.random(#list)] end
@@ -33,7 +35,7 @@ local function draw_for_rates()
       act = one { 'none', 'relu' } }
     s.w = math.random() < 0.5 and s.h or one(MORE_SIZES)
     local r = math.random()
-    if r < 0.1 then
+    if r < 0.1 or DEPTH then
       s.o, s.groups = s.c, s.c
     elseif r < 0.17 then
       s.groups = one { 2, 4, 8, 32 }
@@ -41,7 +43,7 @@ local function draw_for_rates()
     local work = 2 * s.n * s.c / s.groups * s.o * s.h * s.w * s.k ^ 2 / s.stride ^ 2
     local bytes = 4 * s.n * s.h * s.w * (s.c + s.o / s.stride ^ 2)
     if s.c % s.groups == 0 and s.o % s.groups == 0 and work <= most and work > most / 4
-      and bytes < MOST_BYTES then
+      and (s.c > 1 or not DEPTH) and bytes < MOST_BYTES then
       return s
     end
   end
@@ -51,9 +53,9 @@ local function draw()
   while true do
     local s = { n = one { 1, 4, 16, 64 }, c = one(CHANNELS), o = one(CHANNELS), h = one(SIZES),
       w = one(SIZES), k = one { 1, 1, 3, 3, 5 }, stride = one { 1, 1, 1, 2 }, groups = 1 }
-    if math.random() < 0.1 then s.o, s.groups = s.c, s.c end
+    if math.random() < 0.1 or DEPTH then s.o, s.groups = s.c, s.c end
     local work = 2 * s.n * s.c / s.groups * s.o * s.h * s.w * s.k ^ 2 / s.stride ^ 2
-    if work <= MOST and work > 1e5 then return s end
+    if work <= MOST and work > 1e5 and (s.c > 1 or not DEPTH) then return s end
   end
 end
 

@@ -24,7 +24,11 @@ and the recipe ends where it asks for results. Another recipe runs as it is.
 With --probe, with or without a recipe, some dozens of products of each kind are measured first (a
 few seconds), with one thread and with all, and what others take is expected from them: products
 that nobody measured then take the path that is expected to be the fastest on this machine.
-Convolutions that nobody measured keep to a rule.
+Convolutions that nobody measured take the way that is expected to be the fastest, by what was
+fitted to other processors.
+
+Where the path of products is forced (RIDGE_GEMM) convolutions alone are measured, and those of
+1 x 1 as products by that path.
 
     ridge autotune --probe
     ridge autotune mlp.lua
@@ -44,11 +48,12 @@ Ctrl-C, with what was found saved.]],
 
 local function set(text) return text ~= '' and text or nil end
 
-local function why_none()
-  local C, backend = require 'ridge.ffi.lib', require 'ridge.backend'
-  if require('ridge.choices').decides() then return nil end
-  return C.rg_device_modes_now().deterministic ~= 0 and '`deterministic` is on'
-    or ('the path %s is forced (RIDGE_GEMM)'):format(backend.now().gemm)
+-- What is in the way of all choices, or of those that products have.
+local function why_none(of_products)
+  local choices = require 'ridge.choices'
+  if not choices.decides() then return '`deterministic` is on' end
+  if not of_products or choices.decides_products() then return nil end
+  return ('the path %s is forced (RIDGE_GEMM)'):format(require('ridge.backend').now().gemm)
 end
 
 -- A table of what was found: what is taken, in place of what, and what that gains.
@@ -169,8 +174,12 @@ function M.main(argv)
     recipe, reason = require('ridge.cli.recipe').find(rest[1])
     if not recipe then return fail(reason) end
   end
-  reason = why_none()
+  reason = why_none(opt.probe)
   if reason then return fail(reason .. ': there is nothing to choose') end
+  reason = why_none(true)
+  if reason then
+    plain.note(('ridge autotune: %s: convolutions alone are measured\n'):format(reason))
+  end
   local override = require 'ridge.sweep.override'
   local values = require('ridge.sweep.written').parameters(opt.param)
   override.given = { space = next(values) and values or nil, where = set(opt.where) }

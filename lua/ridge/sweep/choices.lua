@@ -156,7 +156,7 @@ end
 ---@return table|nil found as ridge.backend.probe gives it; nil where nothing was measured
 function M.probe(st, lab, wanted, opt)
   if wanted == nil then wanted = M.wanted() end
-  if not wanted or not lab.take_choices or lab.device or not choices().decides()
+  if not wanted or not lab.take_choices or lab.device or not choices().decides_products()
     or is_probed(st, lab) then
     return nil
   end

@@ -207,8 +207,8 @@ end
 --- Let 'auto' take the paths that were measured on this machine and are kept in a database.
 ---@param st table
 ---@param last integer|nil rows up to this number
----@return table|nil taken as ridge.sweep.choices.take gives it; nil where 'auto' takes none: a path
----  is forced, or `deterministic` is on
+---@return table|nil taken as ridge.sweep.choices.take gives it; nil where none is taken:
+---  `deterministic` is on
 function M.take_choices(st, last)
   if not require('ridge.choices').decides() then return nil end
   return require('ridge.sweep.choices').take(st, { last = last })

@@ -177,7 +177,7 @@ describe('ridge autotune', function()
   end)
 
   it('says what is in the way before anything is run', function()
-    for words, pattern in pairs { [''] = 'the path own is forced %(RIDGE_GEMM%): there is nothing',
+    for words, pattern in pairs { ['--probe'] = 'the path own is forced %(RIDGE_GEMM%): there is no',
       ['--agian'] = "unknown option '%-%-agian'.+; options of the recipe stand after %-%-" } do
       local text, status = tuning(words, 'RIDGE_GEMM=own')
       assert.equal(1, status)
@@ -191,6 +191,25 @@ describe('ridge autotune', function()
     text, status = tuning()
     assert.equal(1, status)
     assert.matches('is not a results database', text, 1, true)
+  end)
+
+  it('measures convolutions where the path of products is forced, and sweeps take them', function()
+    local sweep = SWEEP:gsub('ridge%.nn%.Linear.-%b()', function()
+      return 'ridge.nn.Conv2d(4, 4, 3, { seed = 1 })'
+    end):gsub('ridge%.ones%(7, p%.width%)', 'ridge.ones(2, 4, p.width, 9)'):gsub('EXTRA', '')
+    write(sweep)
+    local text, status = tuning('', 'RIDGE_GEMM=own')
+    assert.equal(0, status, text)
+    assert.matches('the path own is forced %(RIDGE_GEMM%): convolutions alone are measured', text)
+    assert.matches('\n2 convolutions measured', text)
+    assert.equal(2, #sizes())
+    text, status = tuning('', 'RIDGE_GEMM=own')
+    assert.equal(0, status, text)
+    assert.matches('0 products measured[^\n]+ 2 known before', text)
+    write((SWEEP:gsub('EXTRA', '')))
+    text, status = tuning('', 'RIDGE_GEMM=own') -- products alone: there is nothing
+    assert.equal(0, status, text)
+    assert.matches('0 products measured', text)
   end)
 
   it('shows what it found where the disk is full, and goes on the next time', function()
