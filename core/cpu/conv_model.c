@@ -29,7 +29,8 @@ typedef struct sizes {
   double src, dst;      /* elements */
   int64_t rows, columns;
   int32_t lanes;
-  bool depth; /* each channel has a kernel of its own */
+  bool depth;        /* each channel has a kernel of its own */
+  bool depth_kernel; /* and oneDNN a way that is written for that */
   bool one;   /* a kernel of 1 x 1 that sees every pixel once */
   bool first; /* channels first */
   int32_t work;
@@ -48,6 +49,23 @@ static bool sees_all(const rg_conv2d_sizes *s, const rg_conv2d_options *o)
     }
   }
   return true;
+}
+
+/* Gradients have no such kernels with dilation, and those of weights none for wide kernels, nor
+** where windows leave gaps. */
+static bool has_depth_kernel(const rg_conv2d_sizes *s, const rg_conv2d_options *o, int32_t work)
+{
+  enum { MOST_COLUMNS = 3 };
+
+  if (work == 0) {
+    return true;
+  }
+  for (int i = 0; i < 2; i++) {
+    if (o->dilation[i] != 1 || (work == 2 && o->stride[i] > s->w[i])) {
+      return false;
+    }
+  }
+  return work == 1 || s->w[1] <= MOST_COLUMNS;
 }
 
 static sizes sizes_of(const rg_call *call, int32_t lanes)
@@ -72,6 +90,7 @@ static sizes sizes_of(const rg_call *call, int32_t lanes)
   z.one = sees_all(&s, o);
   z.first = o->layout == RG_NCHW;
   z.work = data ? 1 : call->op->id == RG_OP_CONV2D ? 0 : 2;
+  z.depth_kernel = z.depth && has_depth_kernel(&s, o, z.work);
   return z;
 }
 
@@ -108,6 +127,7 @@ static void of_depth(const sizes *z, double *t)
   t[2] = channels * (z->pixels + z->spots) / ELEMENTS;
   t[3] = z->src / ELEMENTS;
   t[4] = z->dst / ELEMENTS;
+  t[5] = channels > z->groups ? t[1] : 0; /* the last channels are loaded one by one */
 }
 
 /* Its matrix products of images that are written out. */
@@ -155,6 +175,7 @@ static void of_tiles(const sizes *z, const rg_conv2d_sizes *s, double *t)
 static int32_t kernels_of(const sizes *z, const rg_conv2d_sizes *s, int32_t way)
 {
   enum { COLOURS = 3 };
+  const bool lacks = z->depth && !z->depth_kernel;
 
   switch (way) {
   case RG_CONV_TILES:
@@ -162,22 +183,50 @@ static int32_t kernels_of(const sizes *z, const rg_conv2d_sizes *s, int32_t way)
   case RG_CONV_PRODUCT:
     return RG_RATES_PRODUCT;
   case RG_CONV_BLOCKED:
-    return z->depth                                        ? RG_RATES_BLOCKED_DEPTH
+    return lacks ? (z->first ? RG_RATES_COLUMNS_DEPTH : RG_RATES_COPIED_DEPTH)
+           : z->depth                                        ? RG_RATES_BLOCKED_DEPTH
            : z->first && s->groups == 1 && s->c <= COLOURS ? RG_RATES_FIRST
                                                            : RG_RATES_BLOCKED;
   default:
     if (z->depth) {
-      return z->first ? RG_RATES_COLUMNS_DEPTH : RG_RATES_PLAIN_DEPTH;
+      return z->first ? RG_RATES_COLUMNS_DEPTH
+             : lacks  ? RG_RATES_VECTOR_DEPTH
+                      : RG_RATES_PLAIN_DEPTH;
     }
     /* an image of one channel lies channels first, too, and is taken as such */
     return z->first ? RG_RATES_COLUMNS : s->c == 1 || s->o == 1 ? RG_RATES_ONE : RG_RATES_PLAIN;
   }
 }
 
+/*
+** oneDNN 2.6 for AVX2, weights' gradients in place: where a group has one channel it is put into a
+** register beside what was left there, and multiplied with that.  For kernels of 4 and 5 columns
+** these are subnormal numbers, an assist by microcode each: 40 to 190 times the time.
+*/
+static bool is_assisted(const sizes *z, const rg_conv2d_sizes *s, int32_t set)
+{
+  return set == RG_RATES_F32_AVX2 && z->work == 2 && !z->first && z->depth && !z->depth_kernel &&
+         (s->w[1] == 4 || s->w[1] == 5);
+}
+
+/* Kernels of 1 x 1 that make one channel of many: in AVX2's vectors of eight they are up to 6 times
+** as slow as the product that they are, too. */
+static bool is_mostly_padding(const sizes *z, const rg_conv2d_sizes *s, int32_t set)
+{
+  enum { MANY = 16 };
+
+  return set == RG_RATES_F32_AVX2 && !z->first && z->one && s->groups == 1 && z->make == 1 &&
+         z->sum >= MANY;
+}
+
 /* Has oneDNN nothing better than loops in C for it?  rg_conv_dnnl refuses what is missed here. */
-static bool is_refused(const sizes *z, const rg_conv2d_sizes *s, int32_t way)
+static bool is_refused(const sizes *z, const rg_conv2d_sizes *s, int32_t way, int32_t set)
 {
   enum { MANY_TAPS = 25, FEW_OUTS = 8 };
+
+  if (way == RG_CONV_PLAIN && (is_assisted(z, s, set) || is_mostly_padding(z, s, set))) {
+    return true;
+  }
 
   if (!z->first && s->c == 1 && s->o == 1) { /* one number by another: a product in place */
     return (way == RG_CONV_PLAIN) == (z->taps > 1);
@@ -213,7 +262,7 @@ int32_t rg_conv_expected(const rg_call *call, rg_tensor *const *out, const bool 
   bool none = true;
 
   for (int32_t way = 1; way < RG_CONV_COUNT; way++) {
-    if (!able[way] || is_refused(&z, &s, way)) {
+    if (!able[way] || is_refused(&z, &s, way, set)) {
       continue;
     }
     const int32_t kernels = kernels_of(&z, &s, way);
@@ -229,6 +278,7 @@ int32_t rg_conv_expected(const rg_call *call, rg_tensor *const *out, const bool 
       break;
     case RG_RATES_COLUMNS:
     case RG_RATES_COLUMNS_DEPTH:
+    case RG_RATES_COPIED_DEPTH:
     case RG_RATES_ONE:
       of_columns(&z, t);
       break;

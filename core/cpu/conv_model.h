@@ -20,7 +20,8 @@ enum {
 /* Kernels: oneDNN's of vectors of channels, with copies (BLOCKED; FIRST: of at most three channels,
 ** which some of them read channels first) and in place (PLAIN); its matrix products, channels first
 ** (COLUMNS) or of images of one channel (ONE), which are both; those of one kernel a channel
-** (DEPTH); ours. */
+** (DEPTH), and what takes their place where there are none: products of copies that lie channels
+** first (COPIED), or a vector of channels for each of them (VECTOR); ours. */
 enum {
   RG_RATES_BLOCKED,
   RG_RATES_FIRST,
@@ -30,6 +31,8 @@ enum {
   RG_RATES_BLOCKED_DEPTH,
   RG_RATES_PLAIN_DEPTH,
   RG_RATES_COLUMNS_DEPTH,
+  RG_RATES_COPIED_DEPTH,
+  RG_RATES_VECTOR_DEPTH,
   RG_RATES_TILES,
   RG_RATES_PRODUCT,
   RG_RATES_KERNELS

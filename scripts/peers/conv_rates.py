@@ -8,7 +8,8 @@
 
 Needs numpy. Each way's time is a sum of terms, as in conv_model.c. The rates are fitted to ratios
 of ways that ran in turn, first to all of them, then to what the choice would lose. Every fourth
-shape can be left out and judged: --judge.
+shape can be left out and judged: --judge. --depth: only where each channel has a kernel of its own,
+and there are no tiles.
 """
 import collections
 import math
@@ -46,6 +47,8 @@ def read(files):
             r['text'], r['ns'], r['ratio'] = parts[0], {}, {}
             for item in parts[2].split():
                 way, values = item.split('=')
+                if is_refused(r, way):
+                    continue
                 r['ns'][way], r['ratio'][way] = (float(x) for x in values.split(','))
             for i, k in ((0, 'kh'), (1, 'kw')):
                 size = r['h' if i == 0 else 'w']
@@ -64,10 +67,26 @@ def is_depth(r):
     return r['g'] > 1 and r['c'] == r['g'] and r['o'] == r['g']
 
 
+def has_depth(r):
+    """Has oneDNN kernels for that?"""
+    if r['op'] == 'conv2d':
+        return True
+    small = r['kw'] <= 3 and r['s'] <= min(r['kh'], r['kw'])
+    return r['d'] == 1 and (r['op'] == 'conv2d_back_data' or small)
+
+
+def is_refused(r, way):
+    """As in conv_model.c."""
+    return (way == 'plain' and r['isa'] == 'avx2' and r['layout'] == 'nhwc' and is_depth(r)
+            and not has_depth(r) and r['op'] == 'conv2d_back_weight' and r['kw'] in (4, 5))
+
+
 def kernels(r, way):
     first = r['layout'] == 'nchw'
     if way in ('tiles', 'product'):
         return way.upper()
+    if is_depth(r) and not has_depth(r):
+        return 'COLUMNS_DEPTH' if first else 'COPIED_DEPTH' if way == 'blocked' else 'VECTOR_DEPTH'
     if way == 'blocked':
         return ('BLOCKED_DEPTH' if is_depth(r) else
                 'FIRST' if first and r['g'] == 1 and r['c'] <= 3 else 'BLOCKED')
@@ -95,7 +114,7 @@ def terms(r, way):
         cells = r['n'] * rows * up(width, lanes) * taps * summed * groups / 100
         return [3000, cells * made, cells * up(made, 4), src / 10, dst / 10,
                 50 * r['n'] * groups * summed * (r['h'] if forward else r['y0'])]
-    if kind in ('COLUMNS', 'COLUMNS_DEPTH', 'ONE'):
+    if kind in ('COLUMNS', 'COLUMNS_DEPTH', 'COPIED_DEPTH', 'ONE'):
         all_spots = spots * groups
         return [3000, inside * outs * taps * all_spots / 100,
                 inside * up(outs, 8) * taps * all_spots / 100,
@@ -104,8 +123,9 @@ def terms(r, way):
                 inside * all_spots / 10 if taps == 1 and not one else 0,
                 src / 10, dst / 10, 300 * r['n'] * groups]
     if kind in ('BLOCKED_DEPTH', 'PLAIN_DEPTH'):
-        return [3000, up(groups, lanes) * taps * spots / 100,
-                up(groups, lanes) * (pixels + spots) / 10, src / 10, dst / 10]
+        inner = up(groups, lanes) * taps * spots / 100
+        return [3000, inner, up(groups, lanes) * (pixels + spots) / 10, src / 10, dst / 10,
+                inner if groups % lanes != 0 else 0]
     blocked, all_taps = way == 'blocked', taps * spots * groups / 100
     return [3000, up(summed, lanes) * up(made, lanes) * all_taps,
             summed * up(made, lanes) * all_taps, up(made, lanes) * all_taps,
@@ -231,8 +251,11 @@ const int32_t *rg_conv_rates(int32_t set, int32_t work, int32_t layout, int32_t 
 
 
 def main():
-    files = [x for x in sys.argv[1:] if x != '--judge']
+    files = [x for x in sys.argv[1:] if not x.startswith('--')]
     rows = [r for r in read(files) if r['t'] == 1]
+    if '--depth' in sys.argv:  # tiles are fitted to all shapes
+        rows = [r for r in rows if is_depth(r) and 'tiles' not in r['ratio'] and not (
+                r['layout'] == 'nchw' and r['dtype'] == 'f32' and r['op'] != 'conv2d_back_weight')]
     if '--judge' in sys.argv:
         return judge(rows)
     print(HEAD)

@@ -5,8 +5,8 @@
 -- Each convolution and its gradients is measured by every way, round by round; off is the median of
 -- the rounds' ratios, the way of the rule over the fastest. With `rows` each is printed. With
 -- `times` nothing is printed but times and ratios of all ways, which scripts/peers/conv_rates.py
--- reads; other, larger shapes are drawn for it. `depth` behind either word draws nothing but kernels
--- of one channel each. RIDGE_ISA and ONEDNN_MAX_CPU_ISA force instruction sets.
+-- reads; other, larger shapes are drawn for it. `depth` behind either word draws kernels of one
+-- channel each alone. RIDGE_ISA and ONEDNN_MAX_CPU_ISA force instruction sets.
 
 local ridge = require 'ridge'
 local choices = require 'ridge.choices'
