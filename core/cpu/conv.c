@@ -43,30 +43,31 @@ static rg_status run_exact(const rg_call *call, rg_tensor *const *out)
   return status;
 }
 
-rg_status rg_conv_by(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t way)
+rg_status rg_conv_by(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t way,
+                     bool adds)
 {
   bool finite = true;
 
   if (way == RG_CONV_PRODUCT) {
-    return rg_conv_product(call, out, frame);
+    return rg_conv_product(call, out, frame, adds);
   }
   if (way == RG_CONV_TILES) {
     frame->path = "tiles";
-    RG_TRY(rg_conv_few(call, out, frame, &finite));
+    RG_TRY(rg_conv_few(call, out, frame, adds, &finite));
   } else {
-    RG_TRY(rg_conv_dnnl(call, out, frame, way, &finite));
+    RG_TRY(rg_conv_dnnl(call, out, frame, way, adds, &finite));
   }
-  return finite ? RG_OK : run_exact(call, out);
+  return finite ? RG_OK : adds ? rg_conv_apart(call, out[0], out[0]) : run_exact(call, out);
 }
 
 /* An eager call, by the layout's way where the other has no kernel. */
 static rg_status by_or_layout(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
-                              int32_t way)
+                              int32_t way, bool adds)
 {
-  rg_status status = rg_conv_by(call, out, frame, way);
+  rg_status status = rg_conv_by(call, out, frame, way, adds);
 
   return status == RG_ENOSUP && way != rg_conv_dnnl_standard(call)
-             ? rg_conv_by(call, out, frame, rg_conv_dnnl_standard(call))
+             ? rg_conv_by(call, out, frame, rg_conv_dnnl_standard(call), adds)
              : status;
 }
 
@@ -75,6 +76,7 @@ typedef struct step {
   rg_memo memo;
   rg_choice choice;
   int32_t by;
+  bool adds;
   rg_memo *inner;
 } step;
 
@@ -131,10 +133,10 @@ static rg_status step_of(const rg_call *call, rg_frame *frame, step **out)
 ** may say, and which is expected where oneDNN's reasons to have no kernel are not ours, by the one
 ** of the layout, which can do all. */
 static rg_status run(const rg_call *call, rg_tensor *const *out, rg_frame *frame, step *s,
-                     rg_choice *choice, int32_t *by)
+                     rg_choice *choice, int32_t *by, bool adds)
 {
   rg_frame inner = { .scratch = frame->scratch, .memo = s != NULL ? &s->inner : NULL, .path = "" };
-  rg_status status = rg_conv_by(call, out, &inner, choice->path);
+  rg_status status = rg_conv_by(call, out, &inner, choice->path, adds);
 
   if (status == RG_ENOSUP && choice->path != rg_conv_dnnl_standard(call)) {
     if (s != NULL) {
@@ -142,7 +144,7 @@ static rg_status run(const rg_call *call, rg_tensor *const *out, rg_frame *frame
     }
     choice->path = choice->standard = rg_conv_dnnl_standard(call);
     *by = RG_BY_EXPECTED;
-    status = rg_conv_by(call, out, &inner, choice->path);
+    status = rg_conv_by(call, out, &inner, choice->path, adds);
   }
   frame->path = inner.path;
   return status;
@@ -153,12 +155,12 @@ static rg_status again(const rg_call *call, rg_tensor *const *out, rg_frame *fra
   if (leaves(s)) {
     rg_frame once = { .scratch = frame->scratch, .path = "" };
 
-    return by_or_layout(call, out, &once, s->choice.standard);
+    return by_or_layout(call, out, &once, s->choice.standard, s->adds);
   }
-  return run(call, out, frame, s, &s->choice, &s->by);
+  return run(call, out, frame, s, &s->choice, &s->by, s->adds);
 }
 
-static rg_status conv(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+rg_status rg_conv_go(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool adds)
 {
   if (call->in[0]->_count == 0 || call->in[1]->_count == 0 || out[0]->_count == 0) {
     frame->path = "direct";
@@ -177,17 +179,20 @@ static rg_status conv(const rg_call *call, rg_tensor *const *out, rg_frame *fram
     if (s == NULL) {
       RG_TRY(step_of(call, frame, &s));
     }
-    RG_TRY(rg_conv_choose(call, out, true, &s->choice, &s->by));
-    return run(call, out, frame, s, &s->choice, &s->by);
+    s->adds = adds;
+    RG_TRY(adds ? rg_conv_chosen(call, out, &s->choice, &s->by)
+                : rg_conv_choose(call, out, true, &s->choice, &s->by));
+    return run(call, out, frame, s, &s->choice, &s->by, adds);
   }
   if (atomic_load_explicit(&rg_choices_matter, memory_order_relaxed) == 0) {
-    return by_or_layout(call, out, frame, rg_conv_standard(call, out));
+    return by_or_layout(call, out, frame, rg_conv_standard(call, out), adds);
   }
   rg_choice choice;
   int32_t by;
 
-  RG_TRY(rg_conv_choose(call, out, false, &choice, &by));
-  return run(call, out, frame, NULL, &choice, &by);
+  RG_TRY(adds ? rg_conv_chosen(call, out, &choice, &by)
+              : rg_conv_choose(call, out, false, &choice, &by));
+  return run(call, out, frame, NULL, &choice, &by, adds);
 }
 
 rg_status rg_conv_foresee(const rg_call *call, rg_tensor *const *out)
@@ -211,15 +216,15 @@ rg_status rg_conv_foresee(const rg_call *call, rg_tensor *const *out)
 
 rg_status rg_cpu_conv2d(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  return conv(call, out, frame);
+  return rg_conv_go(call, out, frame, false);
 }
 
 rg_status rg_cpu_conv2d_back_data(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  return conv(call, out, frame);
+  return rg_conv_go(call, out, frame, false);
 }
 
 rg_status rg_cpu_conv2d_back_weight(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
 {
-  return conv(call, out, frame);
+  return rg_conv_go(call, out, frame, false);
 }

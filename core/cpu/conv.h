@@ -15,7 +15,7 @@ rg_status rg_conv2d_direct(const rg_call *call, rg_tensor *const *out) RG_CHECK;
 ** that is not the standard way of a layout.  finite: as of rg_conv_few, of kernels that multiply by
 ** the padding's zeros; for gradients of weights it is dy that has to be. */
 rg_status rg_conv_dnnl(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t way,
-                       bool *finite) RG_CHECK;
+                       bool adds, bool *finite) RG_CHECK;
 bool rg_conv_dnnl_reads(int32_t dtype);
 
 /* Does it read such images in place without harm? */
@@ -30,11 +30,22 @@ static inline int32_t rg_conv_dnnl_standard(const rg_call *call)
 
 /* As a matrix product: kernels of 1 x 1, stride 1, no padding, in f32 or bf16, contiguous. */
 bool rg_conv_is_product(const rg_call *call, rg_tensor *const *out);
-rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *frame) RG_CHECK;
+rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
+                          bool adds) RG_CHECK;
 
-/* By a way, RG_CONV_...  RG_ENOSUP: it cannot do it. */
-rg_status rg_conv_by(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
-                     int32_t way) RG_CHECK;
+/* By a way, RG_CONV_...  RG_ENOSUP: it cannot do it, and has written nothing.  adds: a conv2d, to
+** what lies in the result, which is contiguous and of a type that oneDNN reads; before the
+** activation. */
+rg_status rg_conv_by(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t way,
+                     bool adds) RG_CHECK;
+
+/* A conv2d, eager or a plan's step, by the way that is chosen; adds: as above. */
+rg_status rg_conv_go(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
+                     bool adds) RG_CHECK;
+
+/* The same beside the result, in memory of its own, and then added to r: what no way does by
+** itself.  r may lie in the memory of the result. */
+rg_status rg_conv_apart(const rg_call *call, const rg_tensor *r, rg_tensor *out) RG_CHECK;
 
 /* Ask for what the way that will be taken works in, and give it back; where that is measured first,
 ** nothing. */
@@ -50,6 +61,10 @@ int32_t rg_conv_standard(const rg_call *call, rg_tensor *const *out);
 rg_status rg_conv_choose(const rg_call *call, rg_tensor *const *out, bool stays, rg_choice *choice,
                          int32_t *by) RG_CHECK;
 
+/* What was chosen, without measuring, which would write to the result again and again. */
+rg_status rg_conv_chosen(const rg_call *call, rg_tensor *const *out, rg_choice *choice,
+                         int32_t *by) RG_CHECK;
+
 /* Can conv_few do this conv2d or conv2d_back_data?  With stride 1, in f32 and NCHW, contiguous. */
 bool rg_conv_may_be_few(const rg_call *call, rg_tensor *const *out);
 
@@ -58,7 +73,7 @@ bool rg_conv_is_few(const rg_call *call, rg_tensor *const *out);
 
 /* It, by tiles over images with their padding around them.  finite: false, and nothing is written,
 ** where a weight is inf or nan, which times the padding's zeros would be nan. */
-rg_status rg_conv_few(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
+rg_status rg_conv_few(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool adds,
                       bool *finite) RG_CHECK;
 
 /*

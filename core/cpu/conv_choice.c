@@ -95,7 +95,7 @@ static rg_status go(void *work, int32_t way)
   trial *t = work;
   rg_frame frame = { .memo = t->stays ? &t->memo[way] : NULL, .path = "" };
 
-  return rg_conv_by(t->call, t->out, &frame, way);
+  return rg_conv_by(t->call, t->out, &frame, way, false);
 }
 
 static rg_status measure(const rg_call *call, rg_tensor *const *out, bool stays, int32_t rounds,
@@ -117,11 +117,10 @@ static rg_status measure(const rg_call *call, rg_tensor *const *out, bool stays,
   return status;
 }
 
-rg_status rg_conv_choose(const rg_call *call, rg_tensor *const *out, bool stays, rg_choice *choice,
-                         int32_t *by)
+static rg_status choose(const rg_call *call, rg_tensor *const *out, bool stays, int32_t rounds,
+                        rg_choice *choice, int32_t *by)
 {
   rg_ways ways = { .standard = rg_conv_standard(call, out) };
-  const int32_t rounds = rg_choice_pinned() ? 0 : rg_choice_rounds();
   int32_t n = 0;
 
   key_of(call, out, choice);
@@ -173,6 +172,17 @@ int32_t rg_conv_foreseen(const rg_call *call, rg_tensor *const *out)
   return rg_choice_known(&choice) && choice.path < RG_CONV_COUNT && able[choice.path]
              ? choice.path
              : rg_conv_expected(call, out, able);
+}
+
+rg_status rg_conv_choose(const rg_call *call, rg_tensor *const *out, bool stays, rg_choice *choice,
+                         int32_t *by)
+{
+  return choose(call, out, stays, rg_choice_pinned() ? 0 : rg_choice_rounds(), choice, by);
+}
+
+rg_status rg_conv_chosen(const rg_call *call, rg_tensor *const *out, rg_choice *choice, int32_t *by)
+{
+  return choose(call, out, false, 0, choice, by);
 }
 
 const char *rg_conv_way_name(int32_t way)

@@ -28,6 +28,7 @@ typedef struct state {
   bool stays;
   bool plain;    /* images are read in place */
   bool standard; /* there is no other way to go */
+  bool adds;     /* to what lies in the result */
   const void *packed;
   uint64_t version; /* of the weight when it was packed */
   rg_block scratch;
@@ -149,6 +150,7 @@ static void spec_of(const state *s, const rg_call *call, int32_t dtype, rg_dnnl_
     spec->pad_high[i] = o->pad_high[i];
   }
   spec->act = call->op->id == RG_OP_CONV2D ? o->act : RG_ACT_NONE;
+  spec->sum = s->adds;
   spec->n_threads = rg_threads_for(cost.flops);
 }
 
@@ -351,10 +353,10 @@ static rg_status run(state *s, const rg_call *call, bool *finite)
   return RG_OK;
 }
 
-static rg_status run_once(const rg_call *call, rg_tensor *const *out, bool plain, bool standard,
+static rg_status run_once(const rg_call *call, rg_tensor *const *out, const state *how,
                           bool *finite)
 {
-  state s = { .plain = plain, .standard = standard };
+  state s = *how;
   rg_status status = prepare(&s, call, out);
 
   if (status == RG_OK) {
@@ -375,7 +377,13 @@ static rg_status take_once(const rg_call *call, rg_tensor *const *out, bool plai
 
 /* -- In pieces (conv_band.c) ------------------------------------------------------------ */
 
-static rg_status run_eager(const rg_call *call, rg_tensor *const *out, bool plain, bool standard,
+/* May all pieces run?  Asked beforehand where they add: what has been added cannot be again. */
+static bool may_begin(const rg_call *call, const state *how)
+{
+  return !how->adds || are_finite(call->in[1]);
+}
+
+static rg_status run_eager(const rg_call *call, rg_tensor *const *out, const state *how,
                            bool *finite)
 {
   const rg_conv_cut c = rg_conv_cut_of(call, out);
@@ -384,14 +392,15 @@ static rg_status run_eager(const rg_call *call, rg_tensor *const *out, bool plai
   const int64_t n = rg_conv_count_pieces(&c);
 
   if (n == 1) {
-    return run_once(call, out, plain, standard, finite);
+    return run_once(call, out, how, finite);
   }
+  *finite = may_begin(call, how);
   for (int64_t k = 0; k < n && *finite; k++) {
     if (rg_interrupt_pending()) {
       return rg_fail(RG_EINTR, "interrupted");
     }
     rg_conv_take_piece(&p, call, out, &c, k);
-    RG_TRY(run_once(&p.call, p.out, plain, standard, finite));
+    RG_TRY(run_once(&p.call, p.out, how, finite));
   }
   return RG_OK;
 }
@@ -435,8 +444,8 @@ static void release(rg_memo *memo)
   rg_host_free(s);
 }
 
-static rg_status make_steps(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool plain,
-                            bool standard)
+static rg_status make_steps(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
+                            const state *how)
 {
   const rg_conv_cut c = rg_conv_cut_of(call, out);
   const int64_t n = rg_conv_count_pieces(&c);
@@ -450,21 +459,23 @@ static rg_status make_steps(const rg_call *call, rg_tensor *const *out, rg_frame
   s->n = n;
   *frame->memo = &s->memo;
   for (int64_t k = 0; k < n; k++) {
-    s->at[k].state = (state){ .stays = true, .plain = plain, .standard = standard };
+    s->at[k].state = *how;
+    s->at[k].state.stays = true;
   }
   return RG_OK;
 }
 
-static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool plain,
-                          bool standard, bool *finite)
+static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
+                          const state *how, bool *finite)
 {
   steps *s = (steps *)*frame->memo;
   rg_status status = RG_OK;
 
   if (s == NULL) {
-    RG_TRY(make_steps(call, out, frame, plain, standard));
+    RG_TRY(make_steps(call, out, frame, how));
     s = (steps *)*frame->memo;
   }
+  *finite = s->n == 1 || may_begin(call, how);
   for (int64_t k = 0; k < s->n && status == RG_OK && *finite; k++) {
     rg_conv_piece *p = &s->at[k].piece;
     state *to = &s->at[k].state;
@@ -490,16 +501,17 @@ static rg_status run_step(const rg_call *call, rg_tensor *const *out, rg_frame *
 }
 
 rg_status rg_conv_dnnl(const rg_call *call, rg_tensor *const *out, rg_frame *frame, int32_t way,
-                       bool *finite)
+                       bool adds, bool *finite)
 {
   const bool plain = way == RG_CONV_PLAIN;
   const bool standard = way == rg_conv_dnnl_standard(call);
+  const state how = { .plain = plain, .standard = standard, .adds = adds };
 
   *finite = true;
   frame->path = !rg_conv_dnnl_reads(out[0]->_dtype) ? "onednn:f32"
                 : standard                          ? "onednn"
                 : plain                             ? "onednn:plain"
                                                     : "onednn:blocked";
-  return frame->memo == NULL ? run_eager(call, out, plain, standard, finite)
-                             : run_step(call, out, frame, plain, standard, finite);
+  return frame->memo == NULL ? run_eager(call, out, &how, finite)
+                             : run_step(call, out, frame, &how, finite);
 }

@@ -31,6 +31,7 @@ typedef struct few {
   const float *bias; /* or NULL */
   float *y;
   int32_t act;
+  bool adds; /* to what lies in y */
   int64_t groups;
   int64_t in, outs;  /* channels of one group */
   int64_t size[2];   /* rows, columns of x */
@@ -210,8 +211,11 @@ static void put(const few *f, float *y, const float *from, int64_t rows, float b
     const float *row = from + i * f->width;
     float *to = y + i * f->to[1];
 
-    for (int64_t j = 0; j < f->to[1]; j++) {
+    for (int64_t j = 0; !f->adds && j < f->to[1]; j++) {
       to[j] = row[j] + bias;
+    }
+    for (int64_t j = 0; f->adds && j < f->to[1]; j++) {
+      to[j] = row[j] + bias + to[j];
     }
   }
   rg_activate(f->act, RG_LANE_F32, y, rows * f->to[1]);
@@ -306,10 +310,12 @@ static void share(few *f, int64_t images, int32_t threads)
   }
 }
 
-rg_status rg_conv_few(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool *finite)
+rg_status rg_conv_few(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool adds,
+                      bool *finite)
 {
   const int64_t images = out[0]->_shape[0];
   few f = few_of(call, out);
+  f.adds = adds;
   kept *k = frame->memo != NULL ? (kept *)*frame->memo : NULL;
   int32_t threads = rg_threads_for(call->op->cost(call).flops);
   rg_block block = { 0 };

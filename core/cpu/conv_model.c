@@ -31,8 +31,8 @@ typedef struct sizes {
   int32_t lanes;
   bool depth;        /* each channel has a kernel of its own */
   bool depth_kernel; /* and oneDNN a way that is written for that */
-  bool one;   /* a kernel of 1 x 1 that sees every pixel once */
-  bool first; /* channels first */
+  bool one;          /* a kernel of 1 x 1 that sees every pixel once */
+  bool first;        /* channels first */
   int32_t work;
 } sizes;
 
@@ -183,8 +183,8 @@ static int32_t kernels_of(const sizes *z, const rg_conv2d_sizes *s, int32_t way)
   case RG_CONV_PRODUCT:
     return RG_RATES_PRODUCT;
   case RG_CONV_BLOCKED:
-    return lacks ? (z->first ? RG_RATES_COLUMNS_DEPTH : RG_RATES_COPIED_DEPTH)
-           : z->depth                                        ? RG_RATES_BLOCKED_DEPTH
+    return lacks      ? (z->first ? RG_RATES_COLUMNS_DEPTH : RG_RATES_COPIED_DEPTH)
+           : z->depth ? RG_RATES_BLOCKED_DEPTH
            : z->first && s->groups == 1 && s->c <= COLOURS ? RG_RATES_FIRST
                                                            : RG_RATES_BLOCKED;
   default:

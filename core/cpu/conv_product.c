@@ -250,11 +250,14 @@ static void release(rg_memo *memo)
   rg_host_free(memo);
 }
 
-rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool adds)
 {
   state once = { .prepared = false };
   state *s = frame->memo != NULL ? (state *)*frame->memo : &once;
 
+  if (adds && (((const rg_conv2d_args *)call->args)->o.layout != RG_NHWC || !rg_product_adds())) {
+    return rg_fail(RG_ENOSUP, "%s: no product adds to what lies there", call->op->name);
+  }
   frame->path = "product";
   if (s == NULL) {
     s = rg_host_zeroed(sizeof(*s));
@@ -269,6 +272,7 @@ rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *
   rg_status status = RG_OK;
   if (!s->prepared) {
     s->ready.p = product_of(call, out);
+    s->ready.p.epilogue.adds = adds;
     status = rg_product_prepare(&s->ready);
     s->prepared = status == RG_OK;
     if (status == RG_OK) {

@@ -6,7 +6,6 @@
 ** (dnnl_memory_desc_create_with_strides, _with_tag, _destroy, _get_blob for the packing number,
 ** dnnl_memory_desc_equal on pointers) and each dnnl_..._desc_init with dnnl_primitive_desc_create
 ** becomes one dnnl_..._primitive_desc_create.
-**
 ** Scratch is in user mode, so that it comes from our allocator and is counted.
 */
 #include <oneapi/dnnl/dnnl.h>
@@ -38,6 +37,7 @@ struct rg_dnnl {
   dnnl_memory_t memory[N];
   dnnl_memory_t scratch;
   conversion way[N];
+  conversion before;     /* what lies in dst, where it is added to and converted */
   int64_t own_bytes;     /* scratch of the primitive itself */
   int64_t scratch_bytes; /* of all */
   int64_t packed_bytes;
@@ -239,6 +239,9 @@ static rg_status describe_primitive(rg_dnnl *self, dnnl_primitive_attr_t attr, d
 {
   dnnl_memory_desc_t md[N] = { 0 };
 
+  if (self->spec.sum != 0) {
+    DNNL_TRY("a sum", dnnl_post_ops_append_sum(ops, 1.0f));
+  }
   RG_TRY(append_act(ops, self->leaves_act ? RG_ACT_NONE : self->spec.act));
   DNNL_TRY("attributes", dnnl_primitive_attr_set_post_ops(attr, ops));
   DNNL_TRY("attributes", dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
@@ -337,14 +340,16 @@ static rg_status make_conversion(rg_dnnl *self, int i)
   }
   way->bytes = rg_round_up((int64_t)dnnl_memory_desc_get_size(inner), 64);
   DNNL_TRY("a memory object", dnnl_memory_create(&way->plain, &plain, engine, DNNL_MEMORY_NONE));
+  if (self->spec.sum != 0 && i == RG_DNNL_DST) {
+    RG_TRY(make_reorder(&self->before, &plain, inner));
+  }
   return is_result(self->spec.kind, i) ? make_reorder(way, inner, &plain)
                                        : make_reorder(way, &plain, inner);
 }
 
 static rg_status make_memories(rg_dnnl *self)
 {
-  self->own_bytes = scratch_of(self->description);
-  self->scratch_bytes = self->own_bytes;
+  self->scratch_bytes = self->own_bytes = scratch_of(self->description);
   RG_TRY(make_memory(self->description, &self->scratch));
   for (int i = 0; i < N; i++) {
     if (self->spec.array[i].ndim > 0) {
@@ -354,6 +359,7 @@ static rg_status make_memories(rg_dnnl *self)
       self->scratch_bytes += self->way[i].bytes + self->way[i].scratch_bytes;
     }
   }
+  self->scratch_bytes += self->before.scratch_bytes;
   return RG_OK;
 }
 
@@ -451,6 +457,7 @@ void rg_dnnl_release(rg_dnnl *self)
     dnnl_memory_destroy(self->memory[i]);
     end_conversion(&self->way[i]);
   }
+  end_conversion(&self->before);
   dnnl_memory_destroy(self->scratch);
   dnnl_stream_destroy(self->stream);
   dnnl_primitive_destroy(self->primitive);
@@ -559,6 +566,9 @@ static rg_status execute(rg_dnnl *self, void *const data[N], char *scratch)
         RG_TRY(convert(self, way, way->plain, self->memory[i], room[i]));
       }
       scratch += way->bytes + way->scratch_bytes;
+      if (i == RG_DNNL_DST && self->before.primitive != NULL) { /* the last array */
+        RG_TRY(convert(self, &self->before, way->plain, self->memory[i], scratch));
+      }
     }
     args[n++] = (dnnl_exec_arg_t){ number_of(self->spec.kind, i), self->memory[i] };
   }

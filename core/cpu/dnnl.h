@@ -59,6 +59,7 @@ typedef struct rg_dnnl_spec {
   int64_t pad_high[2];
   int32_t kind;
   int32_t act; /* not for gradients */
+  int32_t sum; /* 1: of convolutions, added to what lies in dst, before the activation */
   int32_t n_threads;
   int32_t worker; /* calls that run at the same time have primitives of their own; else 0 */
 } rg_dnnl_spec;

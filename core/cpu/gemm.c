@@ -114,6 +114,20 @@ static void finish(const rg_gemm *g, const float *x, int64_t i, int64_t rows, in
   g->kernels->finish(x, rows, bias, scale, act, (char *)p->c + at, p->c_row, p->c_dtype);
 }
 
+/* What lies in c is added to the tile. */
+static void add(const rg_product *p, float *x, int64_t ldx, int64_t i, int64_t rows, int64_t j,
+                int64_t cols)
+{
+  float run[RG_PANEL];
+
+  for (int64_t r = 0; r < rows; r++) {
+    rg_run_f32(p->c, p->c_dtype, (i + r) * p->c_row + j, 1, cols, run);
+    for (int64_t l = 0; l < cols; l++) {
+      x[r * ldx + l] += run[l];
+    }
+  }
+}
+
 void rg_gemm_epilogue(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_t rows, int64_t j)
 {
   const rg_product *p = g->p;
@@ -133,12 +147,21 @@ void rg_gemm_epilogue(const rg_gemm *g, float *x, int64_t ldx, int64_t i, int64_
   }
   bool simple = epilogue->act == RG_ACT_NONE || is_clip(epilogue->act);
 
+  if (epilogue->adds) {
+    if (bias != NULL || epilogue->scale != 1.0) {
+      g->kernels->affine(x, rows, ldx, bias, (float)epilogue->scale, RG_ACT_NONE);
+    }
+    add(p, x, ldx, i, rows, j, cols);
+    bias = NULL;
+  }
+  const float scale = epilogue->adds ? 1 : (float)epilogue->scale;
+
   if (simple && can_finish(p, ldx, cols)) {
-    finish(g, x, i, rows, j, bias, (float)epilogue->scale, epilogue->act);
+    finish(g, x, i, rows, j, bias, scale, epilogue->act);
     return;
   }
-  if (bias != NULL || epilogue->scale != 1.0 || is_clip(epilogue->act)) {
-    g->kernels->affine(x, rows, ldx, bias, (float)epilogue->scale,
+  if (bias != NULL || scale != 1.0F || is_clip(epilogue->act)) {
+    g->kernels->affine(x, rows, ldx, bias, scale,
                        is_clip(epilogue->act) ? epilogue->act : RG_ACT_NONE);
   }
   activate(epilogue->act, x, rows, ldx);
@@ -220,7 +243,7 @@ typedef struct part {
 ** collects in c; unary elementwise functions are faster over a tile without gaps. */
 static bool straight(const rg_product *p, int64_t panel)
 {
-  return p->c_dtype == RG_F32 && (panel + 1) * RG_PANEL <= p->n &&
+  return p->c_dtype == RG_F32 && !p->epilogue.adds && (panel + 1) * RG_PANEL <= p->n &&
          (p->k > DEPTH_MOST || p->epilogue.act == RG_ACT_NONE || is_clip(p->epilogue.act));
 }
 
@@ -263,7 +286,8 @@ static void run_part(const rg_gemm *g, const part *t)
 /* Can the sums of this panel collect in c? */
 static bool cuts(const rg_product *p, int64_t panel)
 {
-  return p->k > DEPTH_MOST && p->c_dtype == RG_F32 && (panel + 1) * RG_PANEL <= p->n;
+  return p->k > DEPTH_MOST && p->c_dtype == RG_F32 && !p->epilogue.adds &&
+         (panel + 1) * RG_PANEL <= p->n;
 }
 
 /* Can those of all panels? */

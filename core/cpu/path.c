@@ -291,6 +291,13 @@ bool rg_product_takes_signs(int32_t dtype)
          rg_amx_usable();
 }
 
+bool rg_product_adds(void)
+{
+  int32_t path = rg_modes_now()->gemm;
+
+  return path == RG_GEMM_AUTO || path == RG_GEMM_OWN;
+}
+
 /* -- Choosing ---------------------------------------------------------------------------------- */
 
 static rg_status go_nothing(rg_ready *r)
@@ -339,6 +346,11 @@ rg_status rg_product_prepare(rg_ready *r)
     r->taken = RG_GEMM_OWN;
     r->isa = rg_isa();
     return rg_product_prepare_signs(r);
+  }
+  if (p->epilogue.adds) {
+    r->taken = RG_GEMM_OWN;
+    r->isa = rg_isa();
+    return prepare_own(r);
   }
   if (p->compute == RG_F64 || p->k == 0) {
     return rg_product_prepare_path(r, RG_GEMM_OPENBLAS);

@@ -72,6 +72,9 @@ rg_status rg_product_prepare_row(rg_ready *r) RG_CHECK;
 rg_status rg_product_prepare_dnnl(rg_ready *r) RG_CHECK;
 rg_status rg_product_prepare_signs(rg_ready *r) RG_CHECK;
 
+/* May products have epilogues that add?  Where no library is forced. */
+bool rg_product_adds(void);
+
 /* Do own kernels multiply by fixed signs, for results of this type? */
 bool rg_product_takes_signs(int32_t dtype);
 

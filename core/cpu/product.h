@@ -64,6 +64,7 @@ typedef struct rg_epilogue {
   double p; /* dropout; element (i, j) takes draw i * n + j */
   rg_draw draw;
   int32_t act;
+  bool adds; /* to what lies in c, before the activation; own kernels alone (rg_product_adds) */
 } rg_epilogue;
 
 /* -- The product -------------------------------------------------------------------------- */

@@ -3,10 +3,8 @@
 ** How a graph runs: its nodes go through the dispatcher, in their order, while a plan is captured
 ** dry.  Each runs under the modes it was recorded with; what it makes is released after its last
 ** use, so that the plan's arena is laid out by liveness.  No kernel runs and nothing is drawn:
-** choice of kernels, library objects and refusals come with the first replay.
-**
-** What was there before is read where it lies.  Compounds are looked into: their bodies are
-** emitted, node by node.
+** choice of kernels, library objects and refusals come with the first replay.  What was there
+** before is read where it lies.  Compounds are looked into: their bodies are emitted, node by node.
 */
 #include <stdio.h>
 #include <string.h>
@@ -172,6 +170,8 @@ static rg_status place_results(emitting *e, const rg_ir_node *node, bool reads, 
       (void)rg_tensor_retain(out[i]);
     } else if (v != NULL && e->into[v->storage] != NULL) {
       RG_TRY(in_memory_of(e->into[v->storage], &v->meta, &out[i]));
+    } else if (v != NULL) {
+      out[i] = rg_emit_over(e->g, node, e->at, e->last);
     }
     if (v != NULL && out[i] == NULL && !reads) {
       RG_TRY(rg_empty(v->meta.dtype, v->device, v->meta.shape, v->meta.ndim, &out[i]));

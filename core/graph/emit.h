@@ -22,4 +22,10 @@ rg_status rg_emit_find_derived(const rg_graph *g, bool *derived) RG_CHECK;
 /* Run a fused chain whose tensors may have gaps.  out: as rg_run's. */
 rg_status rg_emit_fused(const rg_call *call, rg_tensor **out) RG_CHECK;
 
+/* The tensor, held, of an input in whose memory a node's record can make its result, where nobody
+** reads it behind the node (last, by value) and nobody else sees that memory; NULL: there is none.
+** at: tensors by value. */
+rg_tensor *rg_emit_over(const rg_graph *g, const rg_ir_node *node, rg_tensor *const *at,
+                        const int32_t *last);
+
 #endif

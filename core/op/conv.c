@@ -16,7 +16,7 @@
 
 enum { MOST = 1 << 30 }; /* of strides, dilations, paddings: products of two still fit */
 
-extern const rg_op rg_op_conv2d;
+extern const rg_op rg_op_conv2d, rg_op_conv2d_add;
 
 /* -- Arguments ---------------------------------------------------------------------------- */
 
@@ -153,6 +153,27 @@ static rg_status conv2d_infer(rg_call *call)
   return RG_OK;
 }
 
+/* What is added has the shape of the result, of one size with it: nothing is repeated. */
+static rg_status conv2d_add_infer(rg_call *call)
+{
+  const rg_tensor *r = call->in[2];
+  char a[128];
+  char b[128];
+  int32_t dtype;
+
+  RG_TRY(rg_conv2d_check(call));
+  RG_TRY(rg_product_dtype(call, &dtype));
+  RG_TRY(rg_conv2d_shape(call, 3, dtype));
+  if (!rg_tensor_shaped(r, call->out[0].shape, call->out[0].ndim)) {
+    return rg_fail(RG_ESHAPE, "%s: r is %s, wanted the result's %s", call->op->name,
+                   rg_tensor_text(r, a, sizeof(a)),
+                   rg_shape_text(call->out[0].shape, call->out[0].ndim, b, sizeof(b)));
+  }
+  call->compute = dtype;
+  call->weight_cast = dtype;
+  return RG_OK;
+}
+
 static rg_cost conv2d_cost(const rg_call *call)
 {
   rg_conv2d_sizes s = rg_conv2d_sizes_of(call);
@@ -284,6 +305,20 @@ const rg_op rg_op_conv2d = {
   .cost = conv2d_cost,
 };
 
+const rg_op rg_op_conv2d_add = {
+  .name = "conv2d_add",
+  .doc = "images with kernels slid over them, plus b, plus r, through an activation",
+  .id = RG_OP_CONV2D_ADD,
+  .amp = RG_AMP_LOWER,
+  RG_INPUTS(RG_IN("x", INPUT, FLOAT), RG_IN("w", WEIGHT, FLOAT), RG_IN("r", INPUT, FLOAT),
+            RG_OPTIONAL("b", BIAS, FLOAT)),
+  .result = { "y" },
+  .over = 3,
+  RG_ARGS(rg_conv2d_args, conv2d_args),
+  .infer = conv2d_add_infer,
+  .cost = conv2d_cost,
+};
+
 const rg_op rg_op_conv2d_back_data = {
   .name = "conv2d_back_data",
   .doc = "transposed convolution: the gradient of conv2d for its images",
@@ -337,6 +372,14 @@ rg_status rg_conv2d(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b,
   rg_conv2d_args args = rg_conv2d_args_of(options);
 
   return rg_run1(&rg_op_conv2d, (const rg_tensor *const[]){ x, w, b }, 3, &args, out);
+}
+
+rg_status rg_conv2d_add(const rg_tensor *x, const rg_tensor *w, const rg_tensor *r,
+                        const rg_tensor *b, const rg_conv2d_options *options, rg_tensor **out)
+{
+  rg_conv2d_args args = rg_conv2d_args_of(options);
+
+  return rg_run1(&rg_op_conv2d_add, (const rg_tensor *const[]){ x, w, r, b }, 4, &args, out);
 }
 
 rg_status rg_conv2d_back_data(const rg_tensor *dy, const rg_tensor *w, int64_t rows,

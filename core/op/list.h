@@ -96,6 +96,7 @@
   RG_OP_LINE(PACKED_LINEAR,        packed_linear)         \
   RG_OP_LINE(SPARSE_LINEAR,        sparse_linear)         \
   RG_OP_LINE(N_OF_M_LINEAR,        n_of_m_linear)         \
+  RG_OP_LINE(CONV2D_ADD,  conv2d_add)       \
   RG_OP_LINE(SCALED_ADD,  scaled_add)       \
   RG_OP_LINE(SCALED_POOL2D,        scaled_pool2d)
 

@@ -131,9 +131,10 @@ struct rg_op {
   bool draws;                     /* takes random numbers */
   bool writes;                    /* some input is RG_ROLE_STATE */
   bool method;                    /* a method of tensors, under its own name */
-  bool into;   /* as a method it writes into its tensor: what it makes has the shape of that */
-  bool stored; /* results may be of a type that is only stored (f8e4m3, f8e5m2) */
-  bool moves;  /* from one device to another: its gradient goes back as early as it can */
+  bool into;    /* as a method it writes into its tensor: what it makes has the shape of that */
+  int32_t over; /* input, from 1, in whose memory the kernel may make its result; 0: in none's */
+  bool stored;  /* results may be of a type that is only stored (f8e4m3, f8e5m2) */
+  bool moves;   /* from one device to another: its gradient goes back as early as it can */
 
   /* Check the inputs and fill the call.  Runs before any allocation. */
   rg_status (*infer)(rg_call *call);

@@ -43,6 +43,21 @@ RG_ARGS_STRUCT(rg_conv2d_options, RG_CONV2D_OPTIONS);
 RG_API rg_status rg_conv2d(const rg_tensor *x, const rg_tensor *w, const rg_tensor *b,
                            const rg_conv2d_options *options, rg_tensor **out) RG_CHECK;
 
+/*
+** The same with a tensor of the result's shape added before the activation, in one pass:
+**
+**   y = act(conv2d(x, w, b) + r)
+**
+** x, w, b, options, out  as for rg_conv2d
+** r                      [n x o x oh x ow] or [n x oh x ow x o]: added before the activation
+** f16 computes in f32 and is rounded behind each step, bf16 once.  What passes make of a residual
+** connection; there is no gradient, and no kernel but the CPU's.
+** RG_ESHAPE, RG_EDTYPE, RG_EARG.
+*/
+RG_API rg_status rg_conv2d_add(const rg_tensor *x, const rg_tensor *w, const rg_tensor *r,
+                               const rg_tensor *b, const rg_conv2d_options *options,
+                               rg_tensor **out) RG_CHECK;
+
 /* What a convolution of bytes can be told besides. */
 /* clang-format off */
 #define RG_SCALED_CONV2D_MORE(A, S, AT) \

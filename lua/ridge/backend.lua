@@ -276,7 +276,8 @@ function M.why(f, ...)
   return require('ridge.choices').why(f, ...)
 end
 
---- Let products and convolutions take their standard paths again; plans keep those that they were made with.
+--- Let products and convolutions take their standard paths again; plans keep those that they
+--- were made with.
 -- >> ridge.backend.forget_choices()
 function M.forget_choices() require('ridge.choices').forget() end
 

@@ -257,8 +257,8 @@ end
 local TUNING = state.exchange(C.rg_tuning)
 
 --- Measure which path is the fastest for each product that a function computes on the CPU (ridge's
---- own kernels, oneDNN or OpenBLAS), and which way for each convolution and its gradients (oneDNN in
---- its own layout or on images as stored, ridge's tiles, a product where the kernel is 1 x 1), and
+--- own kernels, oneDNN or OpenBLAS), and which way for each convolution and its gradients (oneDNN
+--- in its own layout or on images as stored, ridge's tiles, a product where the kernel is 1 x 1), and
 --- let 'auto' take it from here on, in this process and those it measures in. They run in turn, in
 --- 15 rounds; another than the standard one is taken where the 95 % confidence interval of the
 --- rounds' ratios lies below 1. Another may round otherwise. Plans take the choices that there are
@@ -361,9 +361,9 @@ local WATCHED = {
 }
 
 --- Which path each product of a function takes on the CPU where 'auto' decides, and which way each
---- convolution, and by what: it was measured here (ridge.autotune), it is expected to be the fastest, by what was probed here
---- (ridge.backend.probe) or by what is built in, or another process measured it and gave its
---- choice. Plans have decided: ridge.backend.why(plan) says what.
+--- convolution, and by what: it was measured here (ridge.autotune), it is expected to be the
+--- fastest, by what was probed here (ridge.backend.probe) or by what is built in, or another
+--- process measured it and gave its choice. Plans have decided: ridge.backend.why(plan) says what.
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table list of rows as ridge.backend.choices gives them, with calls = (how often) and by =
@@ -387,8 +387,8 @@ local PATTERN = '^(%d+)x(%d+)x(%d+) (%w+) (%w+)%*(%w+)=(%w+) ([abke]*) ?t(%d+) (
 ---@return string
 function M.line(r) return M.problem(r) .. ': ' .. r.path end
 
---- Whether what was measured is taken: not with `deterministic` on. Convolutions have ways to choose
---- from also where the path of products is forced.
+--- Whether what was measured is taken: not with `deterministic` on. Convolutions have ways to
+--- choose from also where the path of products is forced.
 ---@return boolean
 function M.decides() return C.rg_device_modes_now().deterministic == 0 end
 

@@ -430,6 +430,7 @@ static void test_hidden(void)
     { "channels_last", "linear layer_norm transpose relu mul add add exp" },
     { "common_subexpression_elimination", "linear layer_norm transpose relu mul add add exp" },
     { "dead_code_elimination", "linear layer_norm transpose relu mul add add" },
+    { "residual_fusion", "linear layer_norm transpose relu mul add add exp" },
     { "elementwise_fusion", "linear layer_norm transpose fused add add exp" },
   };
   static const char zero[64];

@@ -187,7 +187,8 @@ describe('a measured path', function()
     local a, b = ridge.randn(20, 48), ridge.randn(48, 33)
     backend.set_gemm 'own'
     assert.equal(0, #ridge.autotune(function() return a:matmul(b) end))
-    assert.matches('path of products is forced', tostring(ridge.autotune(function() return a:matmul(b) end)))
+    assert.matches('path of products is forced',
+      tostring(ridge.autotune(function() return a:matmul(b) end)))
     local x, w = ridge.randn(2, 8, 9, 9), ridge.randn(8, 8, 3, 3)
     local found = ridge.autotune(function() return x:conv2d(w, { padding = 1 }) end)
     assert.same({ 1, 'conv2d' }, { #found, found[1].op }) -- which has ways of its own

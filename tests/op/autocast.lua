@@ -11,7 +11,7 @@
 
 local CLASSES = {
   LOWER = { 'matmul', 'linear', 'linear_dropout', 'lowrank_linear', 'sketched_linear',
-    'sketched_linear_bits', 'sketched_linear_seed', 'conv2d', 'conv2d_back_data',
+    'sketched_linear_bits', 'sketched_linear_seed', 'conv2d', 'conv2d_add', 'conv2d_back_data',
     'conv2d_back_weight', 'attention', 'attention_dropout' },
   F32 = { 'rsqrt', 'reciprocal', 'exp', 'log', 'log1p', 'softplus', 'expm1', 'log2', 'tan',
     'asin', 'acos', 'sinh', 'cosh', 'pow', 'sum', 'mean', 'prod',

@@ -101,6 +101,28 @@ return function(M)
       { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 } }, { 'i32', 'i32' }, {}, EDTYPE } },
   }
 
+  local added = {}
+  for i, s in ipairs(forward) do
+    local y = reference.conv2d({ zeros(s[1]), zeros(s[2]) }, s.args)[1].shape
+    added[i] = { s[1], s[2], y, s[3] or false, args = s.args }
+  end
+  cases.conv2d_add = {
+    call = function(C, t, a, out)
+      return C.rg_conv2d_add(t[1], t[2], t[3], t[4] or nil, options(a), out)
+    end,
+    reference = reference.conv2d_add,
+    samples = added,
+    dtypes = FLOATS, mixed = { { 'f32', 'bf16', 'f32', 'f32' }, { 'f16', 'f32', 'f16', 'f16' } },
+    ulps = 4, by_library = true, optional = { [4] = true },
+    large = { { { 8, 16, 30, 30 }, { 24, 16, 3, 3 }, { 8, 24, 28, 28 }, { 24 }, args = {} } },
+    bad = { { { { 2, 3, 5 }, { 4, 3, 3, 3 }, { 2, 4, 3, 3 } }, F3, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, { 1, 4, 3, 3 } }, F3, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, { 4, 3, 3 } }, F3, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, { 2, 3, 3, 4 } }, F3, {}, ESHAPE },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, { 2, 4, 3, 3 } }, F3, { act = 77 }, EARG },
+      { { { 2, 3, 5, 5 }, { 4, 3, 3, 3 }, { 2, 4, 3, 3 } }, { 'i32', 'i32', 'i32' }, {}, EDTYPE } },
+  }
+
   local function scaled_options(a)
     local o = ffi.new('rg_scaled_conv2d_options')
     o.conv = options(a)

@@ -100,6 +100,19 @@ return function(M) -- M: the rest of the reference
     return { y }
   end
 
+  --- With a tensor added before the activation.
+  function M.conv2d_add(inputs, a)
+    local plain = {}
+    for k, v in pairs(a) do plain[k] = v end
+    plain.act = 0
+    local y = M.conv2d({ inputs[1], inputs[2], inputs[4] }, plain)[1]
+    for i = 1, M.count(y.shape) do
+      add(y, i, inputs[3][i])
+      y[i] = ACTIVATIONS[a.act or 0](y[i])
+    end
+    return { y }
+  end
+
   -- To the nearest whole number, ties to even.
   local function nearest(v)
     local low = math.floor(v)

@@ -8,8 +8,12 @@
 **   matmul(x, w) + b              linear(x, transpose(w), b)
 **   gelu(conv2d(x, w, b))         conv2d(x, w, b, act = gelu)
 **   dropout(linear(x, w, b), p)   linear_dropout(x, w, b, p)
+**   relu(conv2d(x, w, b) + r)     conv2d_add(x, w, r, b, act = relu)
 **
 ** Dropout keeps its draw: the same elements are dropped, and its backward pass makes the same mask.
+**
+** The last is a pass by itself, behind those that bring images into another order: r is of the
+** result's shape, and in a plan the result often lies in its memory.
 **
 ** It is done where nobody else reads what lies between: a backward pass does for gelu and silu, and
 ** not for relu, tanh and sigmoid, which it goes back through by their results.  The call moves to
@@ -46,6 +50,7 @@ typedef struct fusion {
   rg_graph *g;
   int32_t *position; /* by node: where it runs */
   int32_t *written;  /* by storage: position of its last write so far, -1: none */
+  bool residual;     /* the pass for sums with a tensor */
   bool *repeated;    /* by node: another one draws its numbers again */
   int32_t *gone;     /* nodes that are replaced */
   int32_t n_gone;
@@ -109,6 +114,10 @@ static bool take_product(const rg_graph *g, site *s)
     s->n_in = 3;
     s->act = &s->args.conv2d.o.act;
     break;
+  case RG_OP_CONV2D_ADD:
+    s->n_in = 4;
+    s->act = &s->args.conv2d.o.act;
+    break;
   default:
     return false;
   }
@@ -116,7 +125,7 @@ static bool take_product(const rg_graph *g, site *s)
   if (node->op->id != RG_OP_MATMUL) {
     memcpy(&s->args, rg_ir_args(g, node), node->op->args_size);
   }
-  if (node->op->id == RG_OP_CONV2D) {
+  if (node->op->id == RG_OP_CONV2D || node->op->id == RG_OP_CONV2D_ADD) {
     s->axis = rg_channels_axis(s->args.conv2d.o.layout);
   }
   for (int32_t i = 0; i < s->n_in; i++) {
@@ -244,6 +253,10 @@ static rg_status fuse(fusion *f, site *s, int32_t b)
   double bytes = product.bytes;
   int32_t node;
 
+  if (s->op != product.op->id && s->op == RG_OP_CONV2D_ADD) {
+    bytes += (double)rg_meta_bytes(&rg_ir_value_at(f->g, s->z)->meta);
+  }
+
   if (product.op->id == RG_OP_MATMUL) {
     RG_TRY(put_weight(f, s));
   }
@@ -283,6 +296,43 @@ static rg_status visit_sum(fusion *f, site *s, const rg_ir_node *node)
     }
   }
   return RG_OK;
+}
+
+/* A convolution takes a tensor that is added to it.  y: its result. */
+static rg_status add_tensor(fusion *f, site *s, int32_t r)
+{
+  s->in[3] = s->in[2]; /* the bias */
+  s->in[2] = r;
+  s->n_in = 4;
+  s->op = RG_OP_CONV2D_ADD;
+  return fuse(f, s, RG_IR_NONE);
+}
+
+/* conv2d + r: the later one where both are convolutions, which moves the less. */
+static rg_status visit_residual(fusion *f, site *s, const rg_ir_node *node)
+{
+  const int32_t *in = rg_ir_inputs(f->g, node);
+  const rg_ir_value *z = rg_ir_value_at(f->g, s->z);
+  site best = { .product = RG_IR_NONE };
+  int32_t r = RG_IR_NONE;
+
+  if (node->n_in != 2 || in[1] == RG_IR_NONE || z->device != RG_CPU ||
+      (z->meta.dtype != RG_F32 && z->meta.dtype != RG_BF16)) {
+    return RG_OK;
+  }
+  for (int32_t i = 0; i < 2; i++) {
+    site at = *s;
+
+    at.y = in[i];
+    if (rg_merge_alike(rg_ir_value_at(f->g, in[1 - i]), z) && may_move(f, &at) &&
+        at.op == RG_OP_CONV2D && *at.act == RG_ACT_NONE &&
+        (best.product == RG_IR_NONE || f->position[at.product] > f->position[best.product])) {
+      best = at;
+      best.act = &best.args.conv2d.o.act;
+      r = in[1 - i];
+    }
+  }
+  return best.product != RG_IR_NONE ? add_tensor(f, &best, r) : RG_OK;
 }
 
 /* Dropout of a linear function's result becomes that function with dropout: the node stays, and
@@ -333,7 +383,7 @@ static rg_status visit(fusion *f, int32_t number)
   site s = { .follower = number };
   int32_t act;
 
-  if (node->op->id == RG_OP_DROPOUT) {
+  if (node->op->id == RG_OP_DROPOUT && !f->residual) {
     return visit_dropout(f, &s, node);
   }
   if (!makes_one(f->g, node)) {
@@ -341,11 +391,12 @@ static rg_status visit(fusion *f, int32_t number)
   }
   s.z = rg_ir_outputs(f->g, node)[0];
   if (node->op->id == RG_OP_ADD) {
-    return visit_sum(f, &s, node);
+    return f->residual ? visit_residual(f, &s, node) : visit_sum(f, &s, node);
   }
   act = activation_of(node);
   s.y = act != RG_ACT_NONE ? rg_ir_inputs(f->g, node)[0] : RG_IR_NONE;
-  if (s.y == RG_IR_NONE || !may_move(f, &s) || *s.act != RG_ACT_NONE) {
+  if (s.y == RG_IR_NONE || !may_move(f, &s) || *s.act != RG_ACT_NONE ||
+      (f->residual && s.op != RG_OP_CONV2D_ADD)) {
     return RG_OK;
   }
   *s.act = act;
@@ -392,7 +443,7 @@ static rg_status visit_all(fusion *f, const int32_t *order, int32_t n)
   return RG_OK;
 }
 
-rg_status rg_pass_epilogue(rg_graph *g)
+static rg_status fuse_all(rg_graph *g, bool residual)
 {
   const int32_t *order;
   int32_t n;
@@ -402,7 +453,7 @@ rg_status rg_pass_epilogue(rg_graph *g)
   const size_t n_nodes = (size_t)rg_ir_n_nodes(g);
   const size_t most = n_nodes + 3 * (size_t)n;
   const size_t n_storages = (size_t)rg_ir_n_storages(g) + 3 * (size_t)n;
-  fusion f = { .g = g };
+  fusion f = { .g = g, .residual = residual };
   rg_status status;
 
   f.position = rg_host_zeroed(most * sizeof(int32_t));
@@ -421,4 +472,14 @@ rg_status rg_pass_epilogue(rg_graph *g)
   rg_host_free(f.repeated);
   rg_host_free(f.gone);
   return status;
+}
+
+rg_status rg_pass_epilogue(rg_graph *g)
+{
+  return fuse_all(g, false);
+}
+
+rg_status rg_pass_residual(rg_graph *g)
+{
+  return fuse_all(g, true);
 }

@@ -23,6 +23,7 @@ rg_status rg_pass_reduction(rg_graph *g) RG_CHECK;
 rg_status rg_pass_argmax(rg_graph *g) RG_CHECK;
 rg_status rg_pass_affine(rg_graph *g) RG_CHECK;
 rg_status rg_pass_epilogue(rg_graph *g) RG_CHECK;
+rg_status rg_pass_residual(rg_graph *g) RG_CHECK;
 rg_status rg_pass_channels_last(rg_graph *g) RG_CHECK;
 rg_status rg_pass_common(rg_graph *g) RG_CHECK;
 rg_status rg_pass_dead(rg_graph *g) RG_CHECK;

@@ -177,7 +177,7 @@ describe('ridge autotune', function()
   end)
 
   it('says what is in the way before anything is run', function()
-    for words, pattern in pairs { ['--probe'] = 'the path own is forced %(RIDGE_GEMM%): there is no',
+    for words, pattern in pairs { ['--probe'] = 'the path own is forced %(RIDGE_GEMM%): there is',
       ['--agian'] = "unknown option '%-%-agian'.+; options of the recipe stand after %-%-" } do
       local text, status = tuning(words, 'RIDGE_GEMM=own')
       assert.equal(1, status)

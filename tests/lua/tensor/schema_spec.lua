@@ -86,6 +86,8 @@ local RECORDS = {
   sign_bits = { 'seed bits', 'matrix, rows, cols' },
   conv2d = { 'x input, w weight, b bias?', 'stride = 1, dilation = 1, pad_low = 0, ' ..
     'pad_high = 0, groups = 1, layout = nchw, act = none' },
+  conv2d_add = { 'x input, w weight, r input, b bias?', 'stride = 1, dilation = 1, ' ..
+    'pad_low = 0, pad_high = 0, groups = 1, layout = nchw, act = none' },
   scaled_conv2d = { 'x native, w native, x_scale native, w_scale native, b native?, ' ..
     'y_scale native?', 'stride = 1, dilation = 1, pad_low = 0, pad_high = 0, groups = 1, ' ..
     'layout = nchw, act = none, x_zero = 0, y_zero = 0, dtype = f32' },
