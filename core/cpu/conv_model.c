@@ -224,7 +224,8 @@ static bool is_refused(const sizes *z, const rg_conv2d_sizes *s, int32_t way, in
 {
   enum { MANY_TAPS = 25, FEW_OUTS = 8 };
 
-  if (way == RG_CONV_PLAIN && (is_assisted(z, s, set) || is_mostly_padding(z, s, set))) {
+  if ((way == RG_CONV_PLAIN && is_assisted(z, s, set)) ||
+      (way != RG_CONV_PRODUCT && is_mostly_padding(z, s, set))) {
     return true;
   }
 

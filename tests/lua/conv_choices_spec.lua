@@ -102,6 +102,36 @@ describe('ways of convolutions', function()
     backend.apply { choices = table.concat(lines, '; ') }
   end
 
+  -- Of the ways that are expected for AVX2, those that oneDNN's kernels for it made slow: weights'
+  -- gradients in place with 4 and 5 columns, 1 x 1 that makes one channel.
+  it('expects no way that is many times as slow with AVX2', function()
+    if C.rg_machine_facts().isa_level < 1 then return end
+    backend.set_isa 'avx2'
+    local function ways(c, o, kernel, groups, layout)
+      local x = layout == 'nhwc' and ridge.randn(2, 12, 12, c) or ridge.randn(2, c, 12, 12)
+      local w = ridge.randn(o, c / groups, kernel[1], kernel[2]):requires_grad_()
+      local out = {}
+      for _, row in ipairs(backend.why(function()
+        local y = x:requires_grad_():conv2d(w, { groups = groups, layout = layout })
+        y:backward(ridge.ones(unpack(y.shape)))
+      end)) do
+        if row.images then out[row.op] = row.path end
+      end
+      return out
+    end
+    for _, kernel in ipairs { { 5, 5 }, { 1, 4 }, { 7, 5 } } do
+      assert.equal('blocked', ways(16, 16, kernel, 16, 'nhwc').conv2d_back_weight)
+    end
+    for _, kernel in ipairs { { 3, 3 }, { 5, 3 }, { 7, 7 } } do
+      assert.equal('plain', ways(16, 16, kernel, 16, 'nhwc').conv2d_back_weight)
+    end
+    assert.equal('blocked', ways(16, 16, { 3, 3 }, 16, 'nchw').conv2d_back_weight)
+    local one = ways(64, 1, { 1, 1 }, 1, 'nhwc')
+    assert.same({ 'product', 'product' }, { one.conv2d, one.conv2d_back_weight })
+    assert.equal('product', ways(1, 64, { 1, 1 }, 1, 'nhwc').conv2d_back_data)
+    assert.equal('plain', ways(3, 1, { 1, 1 }, 1, 'nhwc').conv2d)
+  end)
+
   for _, dtype in ipairs { 'f32', 'bf16' } do
     for _, layout in ipairs { 'nchw', 'nhwc' } do
       it(('agree, each with plain loops in f64: %s, %s'):format(dtype, layout), function()
