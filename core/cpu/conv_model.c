@@ -201,7 +201,7 @@ static int32_t kernels_of(const sizes *z, const rg_conv2d_sizes *s, int32_t way)
 /*
 ** oneDNN 2.6 for AVX2, weights' gradients in place: where a group has one channel it is put into a
 ** register beside what was left there, and multiplied with that.  For kernels of 4 and 5 columns
-** these are subnormal numbers, an assist by microcode each: 40 to 190 times the time.
+** it is 40 to 190 times as slow, which looks like subnormal numbers there (not counted).
 */
 static bool is_assisted(const sizes *z, const rg_conv2d_sizes *s, int32_t set)
 {
