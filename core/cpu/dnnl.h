@@ -62,6 +62,7 @@ typedef struct rg_dnnl_spec {
   int32_t sum; /* 1: of convolutions, added to what lies in dst, before the activation */
   int32_t n_threads;
   int32_t worker; /* calls that run at the same time have primitives of their own; else 0 */
+  int32_t _pad;   /* specs are compared byte by byte */
 } rg_dnnl_spec;
 
 /* The library's version, "2.6.0". */

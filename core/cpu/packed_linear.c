@@ -570,7 +570,9 @@ rg_status rg_cpu_packed_linear(const rg_call *call, rg_tensor *const *out, rg_fr
   w.less = w.min != NULL ? 0 : (float)(1 << (args->bits - 1));
   w.n_threads = rg_threads_for(2.0 * (double)w.m * (double)w.n * (double)w.k);
   w.bytes = x->_dtype == RG_I8 && w.m <= RG_PACKED_ROWS ? rg_packed_bytes_now() : NULL;
-  w.digits = w.m == 1 && w.bytes == NULL ? rg_packed_digits_now(args->bits) : NULL;
+  /* for fewer rows of w, digits take longer than they gain */
+  w.digits =
+      w.m == 1 && w.n >= RG_PANEL && w.bytes == NULL ? rg_packed_digits_now(args->bits) : NULL;
   frame->path = w.m > RG_PACKED_ROWS ? "own:opened"
                 : w.bytes != NULL    ? "own:vnni"
                 : w.digits != NULL   ? "own:digits"

@@ -248,24 +248,25 @@ function M.now()
   return out
 end
 
---- What ridge.autotune found of products and convolutions on this machine, in this process, what `load_choices` took
---- of a file, and what `apply` put in force: a list of {m =, k =, n =, ..., path =, paths =, at =};
---- tostring is a table.
+--- What ridge.autotune found of products and convolutions on this machine, in this process, what
+--- `load_choices` took of a file, and what `apply` put in force: a list of {m =, k =, n =, ...,
+--- path =, paths =, at =}; tostring is a table.
 ---@return table
 -- >> return #ridge.backend.choices()
 function M.choices() return require('ridge.choices').all() end
 
 --- Which path each product of a function takes on the CPU where 'auto' decides, which way each
 --- convolution and each of its gradients, and by what: measured on this machine (ridge.autotune;
---- `at` says when), expected to be the fastest, or given by another process. Of a plan, which is not run: how each of its steps is computed.
+--- `at` says when), expected to be the fastest, or given by another process. Of a plan, which is
+--- not run: how each of its steps is computed.
 ---@param f function|table a function, which is called once; or a plan
 ---@param ... any its arguments
 ---@return table list as `choices` gives it, with calls = and by =; of a plan a row a step, in their
 ---  order: {step =, op =, module =, way = (what computed it, as it names itself; nil: it has one
 ---  way, or has not run)}, and with the fields of `choices` and by = where it is a product or a
 ---  convolution (a step of several has as many rows): 'measured', 'given', 'probed', 'expected',
----  'forced' (set_gemm), 'pinned' (`deterministic` was on), 'only' (no other path does it); path is the one it takes,
----  paths the times that are known of it by now. tostring is a table
+---  'forced' (set_gemm), 'pinned' (`deterministic` was on), 'only' (no other path does it); path is
+---  the one it takes, paths the times that are known of it by now. tostring is a table
 -- >> local net, x = ridge.nn.Linear(48, 80), ridge.ones(20, 48)
 -- >> local plan = ridge.capture(ridge.inference, net, x)
 -- >> return #ridge.backend.why(ridge.inference, net, x), ridge.backend.why(plan)[1].by

@@ -94,7 +94,7 @@ static void test_random(void)
 static void test_reuse(void)
 {
   rg_slots s = { 0 };
-  char ids[4];
+  char ids[4] = { 0 };
 
   rg_slots_took(&s, &ids[0], 1000);
   rg_slots_took(&s, &ids[1], 64);
