@@ -50,6 +50,7 @@ rg_status rg_conv_apart(const rg_call *call, const rg_tensor *r, rg_tensor *out)
 /* Ask for what the way that will be taken works in, and give it back; where that is measured first,
 ** nothing. */
 rg_status rg_conv_foresee(const rg_call *call, rg_tensor *const *out) RG_CHECK;
+rg_status rg_conv_add_foresee(const rg_call *call, rg_tensor *const *out);
 rg_status rg_conv_dnnl_foresee(const rg_call *call, rg_tensor *const *out, int32_t way) RG_CHECK;
 
 /* The way of a plan's step that has not run; RG_CONV_AUTO: it will be measured. */

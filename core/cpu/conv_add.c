@@ -135,3 +135,15 @@ rg_status rg_cpu_conv2d_add(const rg_call *call, rg_tensor *const *out, rg_frame
   }
   return rg_conv_go(&conv, out, frame, true);
 }
+
+/* The convolution's images; the copies of what goes apart come with the first run. */
+rg_status rg_conv_add_foresee(const rg_call *call, rg_tensor *const *out)
+{
+  const rg_tensor *in[3];
+  const rg_call conv = conv_of(call, in);
+
+  if (!rg_conv_dnnl_reads(out[0]->_dtype) || !rg_is_contiguous(out[0])) {
+    return RG_OK;
+  }
+  return rg_conv_foresee(&conv, out);
+}

@@ -21,6 +21,8 @@ static rg_status foresee(const rg_call *call, rg_tensor *const *out)
   case RG_OP_CONV2D_BACK_DATA:
   case RG_OP_CONV2D_BACK_WEIGHT:
     return rg_conv_foresee(call, out);
+  case RG_OP_CONV2D_ADD:
+    return rg_conv_add_foresee(call, out);
   default:
     return RG_OK;
   }

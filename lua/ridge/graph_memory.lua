@@ -80,9 +80,10 @@ local function storages_of(graph, nodes, kept)
     local s = by[value.storage]
     if not s then
       s = { number = value.storage, bytes = 0, from = math.huge, to = 0, outside = false,
-        kept = false, derived_from = false, read = false }
+        kept = false, derived_from = false, read = false, values = 0 }
       by[value.storage], list[#list + 1] = s, s
     end
+    s.values = s.values + 1
     s.outside = s.outside or not producer
     s.kept = s.kept or producer ~= nil and kept[producer.id]
     s.read = s.read or value.version > 0
@@ -100,8 +101,24 @@ local function storages_of(graph, nodes, kept)
   return list, by
 end
 
--- Bytes of the storages that a node reads and makes, but for what is there in every run.
-local function touched_by(node, by)
+-- Whose result is made in the memory of an input that ends there: the input's number.
+local OVER = { conv2d_add = 3 }
+
+-- That input's storage; nil where the result has one of its own (rg_emit_over in
+-- core/graph/emit_aliases.c).
+local function made_over(node, at, by)
+  local x = OVER[node.op] and node.inputs[OVER[node.op]]
+  local s, n = x and by[x.storage], 0
+  if not s or s.outside or s.kept or s.to ~= at or s.values > 1 then return nil end
+  for _, value in ipairs(node.inputs) do
+    n = n + (value and value.storage == s.number and 1 or 0)
+  end
+  return n == 1 and s or nil
+end
+
+-- Bytes of the storages that a node reads and makes, but for what is there in every run, and for
+-- what it makes in the memory of an input.
+local function touched_by(node, by, over)
   local sum, met = 0, {}
   for _, list in ipairs { node.inputs, node.outputs } do
     for _, value in ipairs(list) do
@@ -112,7 +129,7 @@ local function touched_by(node, by)
       end
     end
   end
-  return sum
+  return sum - (over and over.bytes or 0)
 end
 
 -- What a plan takes of that, into m.
@@ -147,9 +164,11 @@ function M.of(graph)
   end
   local live = change[0] or 0
   for i, node in ipairs(nodes) do
+    local over = made_over(node, i, by)
     live = live + (change[i] or 0)
-    if live > memory.peak then memory.peak, memory.at = live, node end
-    if #node.body == 0 then memory.bound = math.max(memory.bound, touched_by(node, by)) end
+    local now = live - (over and over.bytes or 0)
+    if now > memory.peak then memory.peak, memory.at = now, node end
+    if #node.body == 0 then memory.bound = math.max(memory.bound, touched_by(node, by, over)) end
   end
   ask_plan(graph, memory)
   return memory

@@ -7,7 +7,7 @@ local folders = dofile 'tests/lua/store/folder.lua'
 -- The sentence, without the caller's line; of a raw error of Lua all of it.
 local function said(err)
   if type(err) ~= 'table' then return 'RAW ' .. tostring(err) end
-  local text = tostring(err.message):match '^[^\n]*':gsub('0x%x+', 'ADDRESS')
+  local text = tostring(err.message):match '^[^\n]*':gsub('%f[%w_]0x%x+', 'ADDRESS')
   return ('%s (%s)'):format(text, tostring(err.code))
 end
 
