@@ -40,7 +40,8 @@ local function outcome(f, given, n)
     text = text:gsub('got ' .. shown .. "%f[^%w']", 'got it')
       :gsub(': ' .. shown .. ' is', ': it is')
   end
-  return ('%s (%s)'):format(text:gsub('%f[%w_]0x%x+', 'ADDRESS'):gsub('/tmp/[%w_/.-]*', 'PATH'), e.code)
+  text = text:gsub('%f[%w_]0x%x+', 'ADDRESS'):gsub('/tmp/[%w_/.-]*', 'PATH')
+  return ('%s (%s)'):format(text, e.code)
 end
 
 local file = assert(io.open(out, 'wb'))
