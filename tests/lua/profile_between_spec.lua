@@ -171,7 +171,7 @@ describe('a profile in the ridge program', function()
       local p = ridge.profile(function(p)
         p:section("first", function() grow() x:matmul(x) grow() end)
         p:section("second", function() add() end)
-      end, { rows = 5 })
+      end, { rows = 5, lines = true })
       local folded, sum = p:folded(), 0
       for ns in folded:gmatch " (%d+)\n" do sum = sum + ns end
       print(math.abs(sum / p.ns - 1) < 1e-3, p.samples > 10)
@@ -205,9 +205,9 @@ describe('a profile in the ridge program', function()
       local inner
       local outer = ridge.profile(function()
         add()
-        inner = ridge.profile(add)
+        inner = ridge.profile(add, { lines = true })
         add()
-      end)
+      end, { lines = true })
       print(inner.samples > 5, outer.samples > 2 * inner.samples)]]
     assert.equal('true\ttrue\nstatus 0\n', text)
   end)
@@ -224,7 +224,7 @@ describe('a profile in the ridge program', function()
           local function early() for _ = 1, 1000 do ffi.C.raise(27) end end
           local function late() for _ = 1, 131072 do ffi.C.raise(27) end end
           jit.off(early) jit.off(late)
-          local p = ridge.profile(function() early() late() end)
+          local p = ridge.profile(function() early() late() end, { lines = true })
           print(p.samples, p.notes[1])
           for _, row in ipairs(p.between) do
             if row.name:find "early" then print("early is there") end
@@ -250,7 +250,7 @@ describe('a profile in the ridge program', function()
         local s = 0
         for i = 1, 5e7 do s = s + i % 7 end
         error "on purpose"
-      end)
+      end, { lines = true })
       local p = ridge.last_profile()
       print(p.failed ~= nil, p.samples > 5, #p.between > 0)]]
     assert.equal('true\ttrue\ttrue\nstatus 0\n', text)
@@ -260,7 +260,7 @@ describe('a profile in the ridge program', function()
     local text = output [[
       local ridge = require "ridge"
       local f = loadstring("local s = 0 for i = 1, 5e7 do s = s + i % 7 end", "=a<b;&\"c")
-      local p = ridge.profile(f)
+      local p = ridge.profile(f, { lines = true })
       local name = os.tmpname()
       p:flame(name)
       local svg = io.open(name):read "*a"
@@ -276,7 +276,7 @@ describe('a profile in the ridge program', function()
       local ffi, ridge = require "ffi", require "ridge"
       ffi.cdef "int setrlimit(int what, const unsigned long *limits);"
       assert(ffi.C.setrlimit(11, ffi.new("unsigned long[2]")) == 0) -- RLIMIT_SIGPENDING
-      local p = ridge.profile(function() ridge.ones(9):exp() end)
+      local p = ridge.profile(function() ridge.ones(9):exp() end, { lines = true })
       print(p.samples, #p.operations, p.unavailable.lua)
       print(p:text():match "%(lines of Lua: unavailable: [^\n]*")]]
     assert.equal('0\t2\tthe system gives no timer: Resource temporarily unavailable\n'
@@ -287,11 +287,11 @@ end)
 
 describe('a profile in plain luajit', function()
   it('says that nobody samples', function()
-    local p = ridge.profile(function() ridge.ones(9):exp() end)
+    local p = ridge.profile(function() ridge.ones(9):exp() end, { lines = true })
     assert.matches('plain luajit', p.unavailable.lua)
     assert.same({}, p.between)
     assert.matches('%(lines of Lua: unavailable: ', p:text())
-    p = ridge.profile(function() ridge.ones(9):exp() end, { lines = false })
+    p = ridge.profile(function() ridge.ones(9):exp() end)
     assert.equal('lines = false', p.unavailable.lua)
     assert.is_nil(p:text():find('unavailable', 1, true)) -- nobody asked for them
   end)

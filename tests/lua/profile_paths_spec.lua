@@ -176,7 +176,7 @@ describe('time', function()
             x:exp()
             coroutine.yield()
           end
-        end)
+        end, { lines = true })
       end)
       for _ = 1, 4 do one() end
     end))

@@ -15,7 +15,7 @@ describe('ridge.profile', function()
       local x = ridge.randn(300, 300)
       local function a() for i = 1, 3e7 do local _ = i * i end return x:matmul(x) end
       local function b() local s = 0 for i = 1, 3e7 do s = s + math.sin(i) end return s end
-      local p = ridge.profile(function() a() b() a() end)
+      local p = ridge.profile(function() a() b() a() end, { lines = true })
       local states, lines = 0, 0
       for _, share in pairs(p.states) do states = states + share end
       for _, line in ipairs(p.lines) do lines = lines + line.share end
@@ -60,7 +60,7 @@ describe('ridge.profile', function()
     local text = output [[
       local ffi = require "ffi"
       ffi.cdef "int raise(int signal);"
-      require("ridge").profile(function() end)
+      require("ridge").profile(function() end, { lines = true })
       ffi.C.raise(27) -- SIGPROF, as the timer sends it
       print "alive"]]
     assert.equal('alive\nstatus 0\n', text)
@@ -79,7 +79,7 @@ describe('ridge.profile', function()
         local p = ridge.profile(function()
           for k = 1, i == 200 and 300 or 3 do x:matmul(x):exp():sum() end
           assert(ffi.C.getitimer(2, timer) == 0)
-        end)
+        end, { lines = true })
         longest = math.max(longest, p.samples)
         assert(timer.left[0] == 0 and timer.left[1] == 0)
       end
@@ -93,13 +93,13 @@ describe('ridge.profile', function()
       local function busy() local s = 0 for i = 1, 1e6 do s = s + i % 3 end return s end
       local function others() require("jit.profile").start("l", function() end) end
       local function told(f)
-        for _, note in ipairs(ridge.profile(f, { roof = "none" }).notes) do
+        for _, note in ipairs(ridge.profile(f, { roof = "none", lines = true }).notes) do
           if note:find "somebody else" then return true end
         end
         return false
       end
       print(told(busy), told(function() others() require("jit.profile").stop() busy() end),
-        told(function() ridge.profile(busy) busy() end), told(busy))]]
+        told(function() ridge.profile(busy, { lines = true }) busy() end), told(busy))]]
     assert.equal('false\ttrue\tfalse\tfalse\nstatus 0\n', text)
   end)
 end)

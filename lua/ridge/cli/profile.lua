@@ -61,7 +61,7 @@ local function run(found, own, opt)
     end
     return require('ridge.profile').profile(recipe, { sort = opt.sort, rows = opt.rows,
       threshold = opt.threshold, top = opt.top, roof = opt.roof, bytes = opt.bytes,
-      memory = opt.memory, counters = opt.counters,
+      memory = opt.memory, lines = true, counters = opt.counters,
       operation_counters = opt.classes, kernels = opt.kernels or nil })
   end)
 end

@@ -138,7 +138,8 @@ local OPTIONS = {
   memory = { 'boolean', default = false, doc = 'note each block of memory taken or given back' },
   bytes = { 'integer', default = 48 * 2 ^ 20, min = 2 ^ 10, max = 2 ^ 26,
     doc = 'room for events, some 400 of them at least: the last ones are kept' },
-  lines = { 'boolean', default = true, doc = 'sample lines of Lua' },
+  lines = { 'boolean', default = false,
+    doc = 'sample lines of Lua: a step of training then takes some 3 to 5 % longer' },
   counters = { 'boolean', default = false,
     doc = 'count cycles, instructions, misses, where the machine lets them be counted' },
   kernels = { 'boolean',
@@ -225,11 +226,13 @@ end
 -- Operations are timed one by one, and so are the steps of plans that are replayed: a CUDA graph
 -- goes step by step meanwhile (`graphs` says how many replays did), so time a plan with
 -- ridge.measure. On a device `ns` is what the host spent on asking and `device_ns` what the device
--- needed. Where a profiler is attached, it sees the operations by their names. Lines of Lua are
--- found by sampling a hundred times in a second of processor time, in the ridge program only; of
--- work below some tenths of a second they say little. The time between operations is divided as
--- those samples are that came then: tree, flame graph and stacks show under each module and section
--- the functions of Lua and what LuaJIT did: interpreted, compiled, C, collector, compiler.
+-- needed. Where a profiler is attached, it sees the operations by their names. With `lines` those
+-- of Lua are sampled, a hundred times in a second of processor time, in the ridge program only; of
+-- work below some tenths of a second they say little, and LuaJIT compiles anew what it runs
+-- meanwhile (3 to 5 % of a small training step; events cost some 2). The time between operations
+-- is divided as those samples are that came then: tree, flame graph and stacks show under each
+-- module and section the functions of Lua and what LuaJIT did: interpreted, compiled, C, collector,
+-- compiler.
 --
 -- With a table of options f is called with the profile, which it tells of steps (p:step()) and of
 -- sections (p:start 'forward', p:stop(), p:section(name, f)); loaders, the Trainer, backward passes
@@ -247,7 +250,7 @@ end
 ---@param f function
 ---@param ... any its arguments; or a table with names alone: sort = 'time', rows =, threshold =
 ---  0.2, top = 3, roof = 'stored', wait = 0, warmup = 0, active =, repeats = 1, num_steps =,
----  memory = false, bytes = 48 MB, lines = true, counters = false, operation_counters = false,
+---  memory = false, bytes = 48 MB, lines = false, counters = false, operation_counters = false,
 ---  kernels = counters
 ---@return table profile ns (all of it), operations { op, path, device, calls, ns, self_ns, share,
 ---  flops, bytes, gflops, gbps, device_ns }, op_ns, device_ns (nil where only the CPU worked),

@@ -4,7 +4,8 @@
 local columns = require 'ridge.show.columns'
 
 local function prof(session, request)
-  local p = require('ridge.profile').profile(function() session:values(request.parsed) end)
+  local p = require('ridge.profile').profile(function() session:values(request.parsed) end,
+    { lines = true })
   session.write(p:text() .. '\n')
 end
 
@@ -49,7 +50,7 @@ return {
   prof = {
     usage = '%prof CODE', takes = 'code', run = prof,
     about = 'run CODE once: where its time goes\n'
-      .. 'Operations are timed one by one, lines of Lua sampled each millisecond.',
+      .. 'Operations are timed one by one, lines of Lua sampled a hundred times a second.',
   },
   trace = {
     usage = '%trace CODE', takes = 'code', run = trace,
