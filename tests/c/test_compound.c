@@ -334,7 +334,7 @@ static void test_refusals(void)
   says(rg_heads(qkv, one, NULL, &o, out), RG_EARG, "goes with tiles");
   o.kind = RG_HEADS_TILES;
   o.p = 0.5;
-  says(rg_heads(qkv, one, NULL, &o, out), RG_EARG, "goes with tiles");
+  says(rg_heads(qkv, one, NULL, &o, out), RG_EDTYPE, "wanted bool");
   o.p = 0;
   says(rg_feature_attention(table, table, table, omega, 0, 0, out), RG_ESHAPE, "omega f32[5,3]");
   says(rg_feature_attention(table, table, table, omega, 7, 0, out), RG_EARG, "no kernel 7");
