@@ -88,10 +88,13 @@ function M.take(st, opt)
   local id = st:find_machine(opt.machine or machine())
   if not id then return taken end
   local versions = choices().versions()
-  local list = rows.newest(st, id, versions, PRODUCT, opt.last)
-  for _, row in ipairs(rows.newest(st, id, versions, CONV, opt.last)) do list[#list + 1] = row end
+  local function newest(operation) return rows.newest(st, id, versions, operation, opt.last) end
+  -- where the path of products is forced, what was found of them decides nothing
+  local products = choices().decides_products()
+  local list = products and newest(PRODUCT) or {}
+  for _, row in ipairs(newest(CONV)) do list[#list + 1] = row end
   local put, unknown = choices().put(list)
-  local fits, known, none = put_costs(rows.newest(st, id, versions, COSTS, opt.last))
+  local fits, known, none = put_costs(products and newest(COSTS) or {})
   local operations = { PRODUCT, CONV, COSTS }
   taken.put, taken.fitted, taken.known = put, fits, #list - put - unknown + known
   for _, operation in ipairs(plans().OPERATIONS) do
