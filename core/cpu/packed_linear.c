@@ -573,10 +573,6 @@ rg_status rg_cpu_packed_linear(const rg_call *call, rg_tensor *const *out, rg_fr
   /* for fewer rows of w, digits take longer than they gain */
   w.digits =
       w.m == 1 && w.n >= RG_PANEL && w.bytes == NULL ? rg_packed_digits_now(args->bits) : NULL;
-  frame->path = w.m > RG_PACKED_ROWS ? "own:opened"
-                : w.bytes != NULL    ? "own:vnni"
-                : w.digits != NULL   ? "own:digits"
-                                     : "own:dots";
   status = rg_rows_begin(x, &rows);
   if (status == RG_OK) {
     status = rg_rows_begin_out(out[0], &w.y);
@@ -584,6 +580,11 @@ rg_status rg_cpu_packed_linear(const rg_call *call, rg_tensor *const *out, rg_fr
   if (status == RG_OK) {
     status = with_weight(&w, &rows);
   }
+  /* behind the run: what no digit can stand for goes by floats */
+  frame->path = w.m > RG_PACKED_ROWS ? "own:opened"
+                : w.bytes != NULL    ? "own:vnni"
+                : w.digits != NULL   ? "own:digits"
+                                     : "own:dots";
   rg_rows_end(&w.y);
   rg_rows_end(&rows);
   return status;

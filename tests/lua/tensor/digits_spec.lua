@@ -99,6 +99,7 @@ describe('a row times weights of few bits', function()
       end
     end
     assert.equal(0, product(w, ridge.zeros(1, 96)):abs():max():item())
+    assert.equal('own:dots', path(w, ridge.ones(1, 96) / 0)) -- and says so
   end)
 
   -- A weight of 0 hides the largest number of a block, and not what it does to the others.
