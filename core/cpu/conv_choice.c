@@ -120,12 +120,12 @@ static rg_status measure(const rg_call *call, rg_tensor *const *out, bool stays,
 static rg_status choose(const rg_call *call, rg_tensor *const *out, bool stays, int32_t rounds,
                         rg_choice *choice, int32_t *by)
 {
-  rg_ways ways = { .standard = rg_conv_standard(call, out) };
+  rg_ways ways = { 0 };
   int32_t n = 0;
 
   key_of(call, out, choice);
-  choice->path = choice->standard = ways.standard;
   ways_of(call, out, ways.able);
+  choice->path = choice->standard = ways.standard = rg_conv_expected(call, out, ways.able);
   for (int32_t way = 0; way < RG_WAYS; way++) {
     n += ways.able[way];
   }
@@ -160,18 +160,19 @@ int32_t rg_conv_foreseen(const rg_call *call, rg_tensor *const *out)
   bool able[RG_WAYS];
   rg_choice choice;
 
-  ways_of(call, out, able);
-  if (rg_choice_pinned()) {
-    return rg_conv_expected(call, out, able);
-  }
-  if (rg_choice_rounds() > 0) {
+  if (!rg_choice_pinned() && rg_choice_rounds() > 0) {
     return RG_CONV_AUTO;
   }
+  ways_of(call, out, able);
+  const int32_t expected = rg_conv_expected(call, out, able);
+
+  if (rg_choice_pinned()) {
+    return expected;
+  }
   key_of(call, out, &choice);
-  choice.path = choice.standard = rg_conv_expected(call, out, able);
-  return rg_choice_known(&choice) && choice.path < RG_CONV_COUNT && able[choice.path]
-             ? choice.path
-             : rg_conv_expected(call, out, able);
+  choice.path = choice.standard = expected;
+  return rg_choice_known(&choice) && choice.path < RG_CONV_COUNT && able[choice.path] ? choice.path
+                                                                                      : expected;
 }
 
 rg_status rg_conv_choose(const rg_call *call, rg_tensor *const *out, bool stays, rg_choice *choice,
