@@ -79,11 +79,9 @@ end
 
 -- Time of one call in a slot, behind untimed calls: the other candidate was here. A window of many
 -- calls settles within itself, and the median of a slot's windows leaves the first one out.
-local SETTLES_ITSELF = 8
-
 local function slot(c)
   if not c.cold then
-    if c.inner < SETTLES_ITSELF then warmup.settle(c.take, c.inner) else c.take(1) end
+    if c.inner < warmup.SETTLE_CALLS then warmup.settle(c.take, c.inner) else c.take(1) end
   end
   local times = {}
   for i, window in ipairs(c.windows(c.inner, c.n_windows, c.cold)) do

@@ -18,7 +18,10 @@ local CLOSE, TRENDLESS, TREND_P = 3, 8, 0.05
 -- third 5.8, and from the fifth on all took 4.3; the first two look settled. So a point calls on
 -- until so many calls in a row were no faster than the fastest by this share, at most so many, and
 -- no longer than it takes to stream through a large cache.
-local SETTLE_CALLS, SETTLE_FLAT, SETTLE_FALL, SETTLE_NS = 8, 3, 0.02, 1.5e8
+local SETTLE_FLAT, SETTLE_FALL, SETTLE_NS = 3, 0.02, 1.5e8
+
+--- At most so many; a window of as many settles within itself.
+M.SETTLE_CALLS = 8
 
 -- 2^40 calls that together take no time are no calls
 local MAX_CALLS = 2 ^ 40
@@ -131,7 +134,7 @@ function M.settle(take, k)
     calls, spent = calls + k, spent + ns
     flat = ns < (1 - SETTLE_FALL) * fastest and 0 or flat + 1
     fastest = math.min(fastest, ns)
-  until calls >= SETTLE_CALLS or flat >= SETTLE_FLAT or spent + ns > SETTLE_NS
+  until calls >= M.SETTLE_CALLS or flat >= SETTLE_FLAT or spent + ns > SETTLE_NS
   return calls
 end
 
