@@ -66,9 +66,10 @@ static rg_status infer(rg_call *call)
 /* Each is read and written once. */
 static rg_cost cost(const rg_call *call)
 {
+  const rg_all_reduce_options *o = call->args;
   const double n = (double)call->n_in;
 
-  return (rg_cost){ .flops = (n - 1) * (double)call->in[0]->_count,
+  return (rg_cost){ .flops = (n - 1 + (o->mean != 0)) * (double)call->in[0]->_count,
                     .bytes = 2 * n * (double)rg_tensor_bytes(call->in[0]) };
 }
 

@@ -256,7 +256,8 @@ static double share(const rg_call *call)
 /* Operations that make a number and keep a weight by it, or drop it; see op/random.c. */
 #define DROP_FLOPS 26.0
 
-/* Two products of n x m x d and n x m x e, 14 operations a weight; a mask is not counted. */
+/* Two products of n x m x d and n x m x e, 14 operations a weight (scaled, the largest, the
+** difference to it, its exponential, their sum), and results by that sum; a mask is not counted. */
 static rg_cost cost(const rg_call *call)
 {
   rg_attention_sizes s = rg_attention_sizes_of(call);
@@ -264,7 +265,8 @@ static rg_cost cost(const rg_call *call)
 
   double weight = 14.0 + (drops(call) ? DROP_FLOPS : 0.0);
 
-  return rg_cost_of(call, scores * (2.0 * (double)(s.d + s.e) + weight));
+  return rg_cost_of(call, scores * (2.0 * (double)(s.d + s.e) + weight) +
+                              (double)s.heads * (double)s.n * (double)s.e);
 }
 
 static const rg_arg attention_args[] = { RG_ATTENTION_ARGS(RG_ARG_ROW, rg_attention_args, ) };
@@ -397,15 +399,17 @@ static rg_status back_infer(rg_call *call)
   return RG_OK;
 }
 
-/* Five products, scores and weights again. */
+/* Five products, and 15 operations a weight: scaled, less the logarithm of the sum, its
+** exponential; the slope less D, times the weight, scaled.  D is sum(dy y) of a query. */
 static rg_cost back_cost(const rg_call *call)
 {
   rg_attention_sizes s = rg_attention_sizes_of(call);
   double scores = (double)s.heads * (double)s.n * (double)s.m * share(call);
 
-  double weight = 16.0 + (drops(call) ? DROP_FLOPS + 1.0 : 0.0); /* and of its gradient */
+  double weight = 15.0 + (drops(call) ? DROP_FLOPS + 1.0 : 0.0); /* and of its gradient */
 
-  return rg_cost_of(call, scores * (6.0 * (double)s.d + 4.0 * (double)s.e + weight));
+  return rg_cost_of(call, scores * (6.0 * (double)s.d + 4.0 * (double)s.e + weight) +
+                              2.0 * (double)s.heads * (double)s.n * (double)s.e);
 }
 
 const rg_op rg_op_attention_back = {

@@ -123,10 +123,21 @@ static rg_status grad(rg_grad *g)
   return rg_rule_end(&r);
 }
 
-/* As softmax, and the logarithm. */
+/* The even share of all classes, weighed or not, where there is one. */
+static double smoothing_flops(const rg_call *call, int32_t weight)
+{
+  const rg_cross_entropy_args *args = call->args;
+
+  if (args->o.smoothing == 0) {
+    return 0;
+  }
+  return call->n_in > weight && call->in[weight] != NULL ? 2 : 1;
+}
+
 static rg_cost cost(const rg_call *call)
 {
-  return rg_cost_of(call, 13.0 * (double)call->in[0]->_count);
+  /* the largest, the difference to it, its exponential, their sum */
+  return rg_cost_of(call, (13.0 + smoothing_flops(call, 2)) * (double)call->in[0]->_count);
 }
 
 static const rg_arg cross_entropy_args[] = { RG_CROSS_ENTROPY_OPTIONS(RG_ARG_ROW,
@@ -253,7 +264,9 @@ static rg_status back_grad(rg_grad *g)
 /* Difference, exponential, product, the label's. */
 static rg_cost back_cost(const rg_call *call)
 {
-  return rg_cost_of(call, 13.0 * (double)call->in[RG_CEB_X]->_count);
+  /* x - lse, its exponential, times what arrives; the label's share is one a row */
+  return rg_cost_of(call, (12.0 + smoothing_flops(call, RG_CEB_WEIGHT)) *
+                              (double)call->in[RG_CEB_X]->_count);
 }
 
 const rg_op rg_op_cross_entropy_back = {

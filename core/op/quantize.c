@@ -150,9 +150,16 @@ static rg_status quantize_infer(rg_call *call)
 }
 
 /* A division, rounding, a sum and two comparisons. */
+/* Is there a zero point? */
+static double moved(const rg_call *call)
+{
+  return call->n_in > 2 && call->in[2] != NULL;
+}
+
 static rg_cost quantize_cost(const rg_call *call)
 {
-  return rg_cost_of(call, 5.0 * (double)call->in[0]->_count);
+  /* divided, cut twice, rounded, moved */
+  return rg_cost_of(call, (4.0 + moved(call)) * (double)call->in[0]->_count);
 }
 
 static const rg_arg quantize_args[] = { RG_QUANTIZE_ARGS(RG_ARG_ROW, rg_quantize_args, ) };
@@ -194,7 +201,7 @@ static rg_status dequantize_infer(rg_call *call)
 
 static rg_cost dequantize_cost(const rg_call *call)
 {
-  return rg_cost_of(call, 2.0 * (double)call->in[0]->_count);
+  return rg_cost_of(call, (1.0 + moved(call)) * (double)call->in[0]->_count);
 }
 
 static const rg_arg dequantize_args[] = { RG_DEQUANTIZE_ARGS(RG_ARG_ROW, rg_dequantize_args, ) };
@@ -233,7 +240,8 @@ static rg_status rows_infer(rg_call *call)
 /* The largest magnitude, then as above. */
 static rg_cost rows_cost(const rg_call *call)
 {
-  return rg_cost_of(call, 7.0 * (double)call->in[0]->_count);
+  /* the largest magnitude; divided, cut twice, rounded */
+  return rg_cost_of(call, 6.0 * (double)call->in[0]->_count);
 }
 
 const rg_op rg_op_quantize_rows = {

@@ -4,10 +4,13 @@
 ** and costs.  The kernels are core/cpu/scaled_add.c and core/cpu/scaled_pool.c.
 */
 #include "op/scaled_add.h"
+
+#include "op/act.h"
 #include "op/list.h"
 #include "op/pool.h"
 #include "op/product.h"
 #include "op/scaled.h"
+#include "op/unary.h"
 
 extern const rg_op rg_op_scaled_add;
 extern const rg_op rg_op_scaled_pool2d;
@@ -90,10 +93,23 @@ static rg_status add_infer(rg_call *call)
   return RG_OK;
 }
 
-/* Two for each input, a sum, and five for bytes again. */
+/* An input is moved by its zero point and scaled; bytes again are divided, cut twice, rounded and
+** moved. */
 static rg_cost add_cost(const rg_call *call)
 {
-  return rg_cost_of(call, 10.0 * (double)call->in[0]->_count);
+  const rg_scaled_add_args *args = call->args;
+  double each = 1 + (args->a_zero != 0);
+
+  if (call->in[2] != NULL) {
+    each += 2 + (args->b_zero != 0);
+  }
+  if (args->act != RG_ACT_NONE) {
+    each += rg_unary_flops(rg_act_ops[args->act]);
+  }
+  if (args->dtype == RG_I8 || args->dtype == RG_U8) {
+    each += 4 + (args->y_zero != 0);
+  }
+  return rg_cost_of(call, each * (double)call->in[0]->_count);
 }
 
 static const rg_arg add_args[] = { RG_SCALED_ADD_ARGS(RG_ARG_ROW, rg_scaled_add_args, ) };

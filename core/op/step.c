@@ -115,17 +115,45 @@ static rg_cost cost_of(const rg_call *call, double flops_each)
   return cost;
 }
 
+/* What these options ask for of each element, by the formulas of ridge/step.h: a factor of 1 and a
+** term of 0 count nothing, nor what is the same for all elements.  Gradients are scaled or not. */
+static double scaled(const rg_call *call)
+{
+  return call->in[RG_STEP_SCALE] != NULL;
+}
+
 static rg_cost sgd_cost(const rg_call *call)
 {
-  return cost_of(call, 6);
+  const rg_sgd_options *o = &((const rg_step_args *)call->args)->o.sgd;
+  double each = 2 + scaled(call); /* times the rate, away from p */
+
+  each += o->weight_decay != 0 ? 2 : 0;
+  if (o->momentum > 0) {
+    each += 2 + (o->dampening != 0);
+    each += o->nesterov != 0 ? 2 : 0;
+  }
+  return cost_of(call, each);
 }
+
 static rg_cost adam_cost(const rg_call *call)
 {
-  return cost_of(call, 14);
+  const rg_adam_options *o = &((const rg_step_args *)call->args)->o.adam;
+  double each = 3 + 4 + 6 + scaled(call); /* m + (1 - beta1) (g - m), v, p */
+
+  if (o->weight_decay != 0) {
+    each += o->decoupled != 0 ? 1 : 2;
+  }
+  each += o->amsgrad != 0;
+  return cost_of(call, each);
 }
+
 static rg_cost lion_cost(const rg_call *call)
 {
-  return cost_of(call, 9);
+  const rg_lion_options *o = &((const rg_step_args *)call->args)->o.lion;
+  double each = 1 + 2 + 2 + 3 + scaled(call); /* g - m for both momenta, sign, p */
+
+  each += o->weight_decay != 0;
+  return cost_of(call, each);
 }
 
 /* -- Records ---------------------------------------------------------------------------------- */

@@ -20,21 +20,16 @@ end
 
 local function all(flops) return flops end
 
--- Of each score d multiply-adds make it and e use it; the rest is the softmax's and dropout's
--- (attention.c).
-local function attention(rest)
+-- Of each score some multiply-adds make it and use it, and the rest is the softmax's and dropout's;
+-- besides there are some operations for each element of the result (attention.c).
+local function attention(of_d, of_e, rest, of_result)
   return function(flops, shapes)
     local list = sizes_of(shapes)
+    local queries = 1
+    for i = 1, #list[1] - 1 do queries = queries * list[1][i] end
     local d, e = list[1][#list[1]], list[3][#list[3]]
-    return flops * 2 * (d + e) / (2 * (d + e) + rest)
-  end
-end
-
-local function attention_back(rest)
-  return function(flops, shapes)
-    local list = sizes_of(shapes)
-    local d, e = list[1][#list[1]], list[3][#list[3]]
-    return flops * (6 * d + 4 * e) / (6 * d + 4 * e + rest)
+    local products = of_d * d + of_e * e
+    return (flops - of_result * queries * e) * products / (products + rest)
   end
 end
 
@@ -68,8 +63,9 @@ local OF = { matmul = all, linear = all, linear_dropout = all, lowrank_linear = 
   scaled_linear = scaled, scaled_conv2d = scaled_conv, packed_linear = all,
   sparse_linear = all, n_of_m_linear = all,
   conv2d = all, conv2d_back_data = all, conv2d_back_weight = all,
-  attention = attention(14), attention_back = attention_back(16),
-  attention_dropout = attention(40), attention_dropout_back = attention_back(43) }
+  attention = attention(2, 2, 14, 1), attention_back = attention(6, 4, 15, 2),
+  attention_dropout = attention(2, 2, 40, 1),
+  attention_dropout_back = attention(6, 4, 42, 2) }
 
 --- Operations of an event that are multiply-adds of a product, two each.
 ---@param event table name, flops, shapes

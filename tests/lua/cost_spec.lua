@@ -84,15 +84,41 @@ describe('the cost of an operation', function()
     assert.equal(8 * N, facts(function() return nn.LayerNorm(5):eval()(x) end).flops)
   end)
 
+  it('of sums of bytes is by what is moved and scaled, added and made bytes again', function()
+    local a, b = ridge.zeros(3, 5, { dtype = 'i8' }), ridge.zeros(3, 5, { dtype = 'u8' })
+    local function each(...)
+      local args = { ... }
+      return facts(function() return ridge.scaled_add(unpack(args, 1, 5)) end).flops / N
+    end
+    assert.equal(3, each(a, b, 0.5, 1))
+    assert.equal(1, each(a, nil, 0.5))
+    assert.equal(5, each(a, b, 0.5, 1, { a_zero = 1, b_zero = 2 }))
+    assert.equal(1 + 1 + 1, each(a, nil, 0.5, nil, { a_zero = 3, activation = 'relu' }))
+    assert.equal(3 + 4, each(a, b, 0.5, 1, { dtype = 'i8', y_scale = 2 }))
+    assert.equal(3 + 14 + 5,
+      each(a, b, 0.5, 1, { activation = 'gelu', dtype = 'u8', y_scale = 2, y_zero = 1 }))
+  end)
+
+  it('of sums over replicas has a division where they become means', function()
+    local function each(mean)
+      local three = { ridge.rand(3, 5), ridge.rand(3, 5), ridge.rand(3, 5) }
+      return ridge.profile(function() ridge.all_reduce_(three, { mean = mean }) end,
+        { roof = 'none' }).operations[1].flops / N
+    end
+    assert.same({ 2, 3 }, { each(false), each(true) })
+  end)
+
   it('of attention is that of the weights that a causal one sees', function()
     local function flops(n, m, opts)
       local q, k, v = ridge.rand(2, n, 4), ridge.rand(2, m, 4), ridge.rand(2, m, 5)
       return facts(function() return nn.attention(q, k, v, opts) end).flops
     end
     local each = 2 * (4 + 5) + 14 -- operations of one weight
-    assert.equal(2 * 3 * 6 * each, flops(3, 6))
-    assert.equal(2 * (1 + 2 + 3) * each, flops(3, 6, { causal = true }))
-    assert.near(2 * (1 + 2 + 3 + 3 + 3 + 3) * each, flops(6, 3, { causal = true }), 1e-9)
+    -- and one of each number of the result
+    assert.equal(2 * 3 * 6 * each + 2 * 3 * 5, flops(3, 6))
+    assert.equal(2 * (1 + 2 + 3) * each + 2 * 3 * 5, flops(3, 6, { causal = true }))
+    assert.near(2 * (1 + 2 + 3 + 3 + 3 + 3) * each + 2 * 6 * 5, flops(6, 3, { causal = true }),
+      1e-9)
   end)
 
   it('is counted of the backward pass too', function()
@@ -110,14 +136,14 @@ describe('the cost of an operation', function()
     end
     local norm, conv = nn.LayerNorm(5), nn.Conv2d(4, 6, 3, { groups = 2 })
     local k, v = ridge.rand(2, 6, 4), ridge.rand(2, 6, 5)
-    assert.equal(3 * N, back({ 3, 5 }, function(z) return z:relu() end))
-    assert.equal(20 * N, back({ 3, 5 }, function(z) return z:gelu() end))
+    assert.equal(2 * N, back({ 3, 5 }, function(z) return z:relu() end))
+    assert.equal(29 * N, back({ 3, 5 }, function(z) return z:gelu() end))
     assert.equal(4 * N, back({ 3, 5 }, function(z) return z:softmax(2) end))
     assert.equal(13 * N, back({ 3, 5 }, norm))
     assert.equal((1 + 25) * N, back({ 3, 5 }, function(z) return z:dropout(0.5) end))
-    assert.equal(13 * N, back({ 3, 5 }, function(z) return nn.cross_entropy(z, numbers) end))
+    assert.equal(12 * N, back({ 3, 5 }, function(z) return nn.cross_entropy(z, numbers) end))
     assert.equal(2 * 5, back({ 7, 5 }, function(z) return z:take(two) end))
-    assert.equal(2 * 3 * 6 * (6 * 4 + 4 * 5 + 16), back({ 2, 3, 4 }, function(z)
+    assert.equal(2 * 3 * 6 * (6 * 4 + 4 * 5 + 15) + 2 * 2 * 3 * 5, back({ 2, 3, 4 }, function(z)
       return nn.attention(z, k, v)
     end))
     local images, window = { 2, 4, 6, 5 }, 2 * 4 * 3 * 2
