@@ -264,7 +264,7 @@ static rg_status back_grad(rg_grad *g)
 /* Difference, exponential, product, the label's. */
 static rg_cost back_cost(const rg_call *call)
 {
-  /* x - lse, its exponential, times what arrives; the label's share is one a row */
+  /* x - lse, its exponential, times the incoming gradient; the label's share is one a row */
   return rg_cost_of(call, (12.0 + smoothing_flops(call, RG_CEB_WEIGHT)) *
                               (double)call->in[RG_CEB_X]->_count);
 }

@@ -41,11 +41,27 @@ end)
 
 local stack, depth = {}, 0 -- {module =, found =, range =}: those called, outermost first
 
-state.each_has(function(calls) -- each coroutine is in calls of its own
-  local before = { stack = stack, depth = depth, place = calls and calls.place
-    or ffi.new('rg_place', { -1, nil, nil, -1 }) }
+--- The name of a range in what a coroutine has open while it waits: that is the time of others.
+M.YIELD = '(yield)'
+
+-- The yield of the coroutine that runs, where somebody hears a range that it has open.
+local function yield()
+  local now = ffi.new 'rg_place'
+  C.rg_place_swap(now)
+  local is_heard = now.parent >= 0
+  C.rg_place_swap(now)
+  if not is_heard then return nil end
+  local at = { before = ffi.new 'rg_place' }
+  at.range = C.rg_range_begin(M.YIELD, 0, at.before)
+  return at
+end
+
+state.each_has(function(calls, yields) -- each coroutine is in calls of its own
+  local before = { stack = stack, depth = depth, yield = yields and yield() or nil,
+    place = calls and calls.place or ffi.new('rg_place', { -1, nil, nil, -1 }) }
   stack, depth = calls and calls.stack or {}, calls and calls.depth or 0
   C.rg_place_swap(before.place)
+  if calls and calls.yield then C.rg_range_end(calls.yield.range, calls.yield.before) end
   return before
 end)
 
@@ -291,14 +307,16 @@ function M.call_one(f, ended, module, x)
 end
 
 --- A state: a range with a name (ridge.state); the entry's `name`.  With `module` it is the path of
---- a part of a module.
+--- a part of a module. It stays open while its coroutine waits, and that is not its time.
 M.RANGE = {
   on = function(entry)
-    entry.before = entry.before or Place()
+    if entry.before then return end
+    entry.before = Place()
     if entry.module and M.heard then M.heard(entry.name, nil) end
     entry.range = C.rg_range_begin(entry.name, entry.module and 1 or 0, entry.before)
   end,
-  off = function(entry) C.rg_range_end(entry.range, entry.before) end,
+  off = function() end,
+  stop = function(entry) C.rg_range_end(entry.range, entry.before) end,
 }
 
 local spare, free = {}, 0 -- ranges that no section has

@@ -104,7 +104,8 @@ local waiting = setmetatable({}, { __mode = 'k' })  -- by coroutine: what it has
 local NONE = {}
 
 --- Something that every coroutine has for itself, at no cost until it is resumed.
----@param swap function of a value (nil: a fresh one), returns the one before
+---@param swap function of a value (nil: a fresh one), and of whether that whose value it returns, the
+--- one before, has yielded or ended
 function M.each_has(swap)
   own[#own + 1] = swap
 end
@@ -123,14 +124,14 @@ local function park(mark)
 end
 
 -- Of what each has for itself, that of the one that runs against that of the one that does not.
-local function swap_own(values)
-  for i = 1, #own do values[i] = own[i](values[i]) end
+local function swap_own(values, yields)
+  for i = 1, #own do values[i] = own[i](values[i], yields) end
 end
 
 -- The coroutine has come back: what it left on is its own, and so is what it has for itself.
 local function back(known, mark, ...)
   known.states = top ~= mark and park(mark) or nil
-  swap_own(known.values)
+  swap_own(known.values, true)
   return ...
 end
 
@@ -140,15 +141,16 @@ local function resume(co, ...)
     known = { values = {} }
     waiting[co] = known
   end
+  swap_own(known.values, false) -- first, as it is last in `back`: states find it as they left it
   for _, entry in ipairs(known.states or NONE) do
     local ok, err = pcall(M.enter, entry.kind, entry)
     if not ok then -- it waits on, until it is resumed where that can be
       park(mark)
+      swap_own(known.values, true)
       return false, err
     end
   end
   known.states = nil -- they are on: one that is resumed while it runs does not turn them on again
-  swap_own(known.values)
   return back(known, mark, raw_resume(co, ...))
 end
 

@@ -148,7 +148,8 @@ describe('the cost of a step', function()
   it('of gradient descent is what its options ask for', function()
     for _, decay in ipairs { 0, 0.1 } do
       for _, more in ipairs { { momentum = 0, dampening = 0 }, { momentum = 0.9, dampening = 0 },
-        { momentum = 0.9, dampening = 0.25 }, { momentum = 0.9, dampening = 0, nesterov = true } } do
+        { momentum = 0.9, dampening = 0.25 },
+        { momentum = 0.9, dampening = 0, nesterov = true } } do
         more.lr, more.weight_decay = 0.05, decay
         steps('SGD', more)
         steps('SGD', more, 0.5)
@@ -177,7 +178,7 @@ describe('the cost of a step', function()
   end)
 end)
 
--- -- Slopes, losses, attention, bytes ---------------------------------------------------------------
+-- -- Slopes, losses, attention, bytes -------------------------------------------------------------
 
 local function sigmoid(x) return 1 / (exp(number(-value(x))) + 1) end
 
@@ -197,7 +198,7 @@ local SLOPES = {
 }
 
 describe('the cost of a gradient', function()
-  it('of an activation is that of its slope, times what arrives', function()
+  it('of an activation is that of its slope, times the incoming gradient', function()
     for name, slope in pairs(SLOPES) do
       local x, dy = (ridge.randn(3, 5) * 4):requires_grad_(), ridge.randn(3, 5)
       local y = x[name](x)
@@ -281,7 +282,7 @@ describe('the cost of a gradient', function()
     local B, C = 3, 6
     for _, rms in ipairs { false, true } do
       for _, affine in ipairs { false, true } do
-        local layer = rms and nn.RMSNorm(C, { affine = affine }) or nn.LayerNorm(C, { affine = affine })
+        local layer = (rms and nn.RMSNorm or nn.LayerNorm)(C, { affine = affine })
         local x, dy = ridge.randn(B, C):requires_grad_(), ridge.randn(B, C)
         local y = layer(x)
         local flops = flops_of('layer_norm_back', function() y:backward(dy) end)
@@ -312,6 +313,8 @@ describe('the cost of a gradient', function()
           end
         end
         holds(out, x.grad, flops, ('%s %s'):format(tostring(rms), tostring(affine)))
+        if affine then holds(dw, layer.weight.grad, flops) end
+        if affine and not rms then holds(db, layer.bias.grad, flops) end
       end
     end
   end)
@@ -326,7 +329,8 @@ describe('the cost of a gradient', function()
         y = nn.attention(q, k, v, { causal = causal })
       end)
       local back = flops_of('attention_back', function() y:backward(dy) end)
-      local nq, nk, nv, nd, scale = numbers(q), numbers(k), numbers(v), numbers(dy), 1 / math.sqrt(D)
+      local nq, nk, nv, nd = numbers(q), numbers(k), numbers(v), numbers(dy)
+      local scale = 1 / math.sqrt(D)
       local out, P, lses = {}, {}, {}
       n = 0
       for h = 0, H - 1 do for i = 0, Q - 1 do

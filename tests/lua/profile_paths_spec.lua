@@ -240,6 +240,105 @@ describe('time', function()
     assert.is_true(p.ranges[1].ns <= p.ns, ('%g of %g'):format(p.ranges[1].ns, p.ns))
   end)
 
+  -- A profile of what resumes a coroutine, which yields in what `begin` calls.
+  local function waits(begin, finish)
+    return ridge.profile(function(q)
+      local one = coroutine.wrap(function()
+        begin(q, function()
+          x:exp()
+          coroutine.yield()
+          x:sqrt()
+          coroutine.yield()
+        end)
+        if finish then finish(q) end
+        x:neg()
+      end)
+      for _ = 1, 3 do
+        one()
+        x:tanh()
+        spin(0.03)
+      end
+    end, { lines = false })
+  end
+
+  local function is_apart(p, name)
+    local of = p.ranges[1]
+    assert.same({ name, 1 }, { of.name, of.calls })
+    assert.near(p.ns, sum_of(p), 1e-6 * p.ns)
+    -- others have spun for 90 ms, 60 of them while it was open
+    assert.is_true(of.ns < p.ns - 0.09e9, ('%g of %g'):format(of.ns, p.ns))
+    local within = {}
+    for line in p:folded():gmatch '[^\n]+' do
+      local op = line:match ';(%l+) %d+$'
+      if op then within[op] = within[op] or line:find(name, 1, true) ~= nil end
+    end
+    within.wait, within[name] = nil, nil
+    assert.same({ exp = true, sqrt = true, tanh = false, neg = false }, within)
+  end
+
+  it('of a section, a part and a module is not that of others while their coroutine waits',
+    function()
+    local p = waits(function(q, f) q:section('part', f) end)
+    is_apart(p, 'part')
+    assert.equal(1, p.sections[1].calls)
+    is_apart(waits(function(q, f)
+      q:start 'part'
+      f()
+    end, function(q) q:stop 'part' end), 'part')
+    is_apart(waits(function(_, f)
+      require('ridge.ranges').section('part', f)
+    end), 'part')
+    local Yields = nn.class 'Yields'
+    function Yields.forward(_, f) f() end
+    local yields = Yields()
+    is_apart(waits(function(_, f) yields(f) end), 'Yields')
+  end)
+
+  it('of a coroutine is in the section that resumed it, where it has none of its own', function()
+    local p = ridge.profile(function(q)
+      local one = coroutine.wrap(function()
+        while true do
+          x:exp()
+          spin(0.02)
+          coroutine.yield()
+        end
+      end)
+      q:section('first', one)
+      q:section('second', function()
+        one()
+        q:section('third', one)
+      end)
+      one()
+    end, { lines = false })
+    local calls, ns = {}, {}
+    for _, each in ipairs(p.sections) do calls[each.name], ns[each.name] = each.calls, each.ns end
+    assert.same({ first = 1, second = 1, third = 1 }, calls)
+    assert.is_true(ns.second > 0.04e9 and ns.third > 0.02e9 and ns.third < ns.second - 0.02e9)
+    assert.near(p.ns, sum_of(p), 1e-6 * p.ns)
+    local stacks = {}
+    for line in p:folded():gmatch '[^\n]+' do stacks[line:match '^(.*) %d+$'] = true end
+    for _, at in ipairs { '', 'first;', 'second;', 'second;third;' } do
+      assert.is_true(stacks['all;' .. at .. 'exp'], at)
+    end
+  end)
+
+  it('of a section whose coroutine never goes on is what lay in it', function()
+    local p = ridge.profile(function(q)
+      local one = coroutine.wrap(function()
+        q:section('left', function()
+          x:exp()
+          coroutine.yield()
+        end)
+      end)
+      one()
+      x:tanh()
+      spin(0.01)
+    end, { lines = false })
+    assert.near(p.ns, sum_of(p), 1e-6 * p.ns)
+    assert.matches('all;left;exp', p:folded())
+    assert.matches('all;tanh', p:folded())
+  end)
+
   it('of a section that goes on where others are left out is that of what counts', function()
     local p = ridge.profile(function(q)
       for i = 1, 9 do

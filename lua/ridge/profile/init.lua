@@ -78,9 +78,11 @@ function RANGE.on(entry)
   ranges.RANGE.on(entry)
 end
 
-function RANGE.off(entry)
-  ranges.RANGE.off(entry)
-  C.rg_device_named(C.RG_EVERY_DEVICE, nil)
+function RANGE.off() C.rg_device_named(C.RG_EVERY_DEVICE, nil) end
+
+function RANGE.stop(entry)
+  ranges.RANGE.stop(entry)
+  RANGE.off()
 end
 
 local NAMED = state.exchange(function(on) return C.rg_call_names(on) end)

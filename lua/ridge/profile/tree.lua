@@ -3,6 +3,7 @@
 --- one name in one place are one node. Own times of all nodes add up to what was measured.
 
 local ffi = require 'ffi'
+local ranges = require 'ridge.ranges'
 
 local M = {}
 
@@ -102,21 +103,51 @@ local function counted(windows, at, from, to)
   return math.max(0, ns)
 end
 
+-- What is in nothing of its own coroutine's is in what that was resumed in: the range that began
+-- last of those that go on, and whose coroutine does not wait.
+local function around(running, ns)
+  while running[#running] and running[#running].to <= ns do running[#running] = nil end
+  for k = #running, 1, -1 do
+    local range = running[k]
+    if range.to > ns and range.waits_to <= ns then return range.i end
+  end
+end
+
+-- The coroutine of a range waits, and that of the ranges around it.
+local function wait(t, by_index, i, to)
+  while i >= 0 and by_index[i] do
+    by_index[i].waits_to = to
+    i = t.resumed[i] == 0 and t.parent[i] or -1
+  end
+end
+
 -- Which event each is in. One that began while a call was under way on this thread is in the call.
 local function parents(copy, windows, t)
   local containers, open, depth = {}, {}, 0 -- index by serial; calls under way, their ends
+  local running, by_index = {}, {}          -- ranges that go on, and all of them
   for event, i in copy:each() do
     local at = not MOMENTS[event.kind] and M.window_of(windows, event.serial)
-    if at then -- what lies in no window has no node
-      local parent = containers[event.parent]
+    local parent = containers[event.parent]
+    if event.kind == 'range' and event.name == ranges.YIELD then
+      t.parent[i] = parent or -1
+      local to = event.end_ns or math.huge
+      t.waits[i] = at and counted(windows, at, event.begin_ns, to) or 0
+      wait(t, by_index, t.parent[i], to)
+    elseif at then -- what lies in no window has no node
       while depth > 0 and event.begin_ns >= open[depth].to do depth = depth - 1 end
       if depth > 0 then parent = open[depth].i end
+      if not parent then
+        parent = around(running, event.begin_ns)
+        t.resumed[i] = parent and 1 or 0
+      end
       t.parent[i] = parent or -1
       local to = event.end_ns and math.min(event.end_ns, windows[at].to)
       t.ns[i] = to and counted(windows, at, event.begin_ns, event.end_ns) or 0
       t.known[i] = event.end_ns and 1 or 0
       if CONTAINERS[event.kind] then
         containers[event.serial] = i
+        by_index[i] = { i = i, to = event.end_ns or -1, waits_to = -1 }
+        running[#running + 1] = by_index[i]
       elseif to then
         depth = depth + 1
         open[depth] = open[depth] or {}
@@ -159,6 +190,11 @@ local function own_times(copy, t, ns)
     local node = t.nodes[i]
     if node then
       if t.known[i] == 0 then t.ns[i] = within[i] end -- it failed, or went on: what it held
+      local waited = t.known[i] == 1 and t.waits[i] or 0
+      t.ns[i] = math.max(0, t.ns[i] - waited)
+      if t.parent[i] >= 0 and t.resumed[i] == 0 then
+        t.waits[t.parent[i]] = t.waits[t.parent[i]] + waited
+      end
       local own = math.max(0, t.ns[i] - within[i])
       node.ns, node.self_ns = node.ns + t.ns[i], node.self_ns + own
       t.own[i] = own
@@ -168,6 +204,8 @@ local function own_times(copy, t, ns)
       else
         top = top + t.ns[i]
       end
+    elseif t.waits[i] > 0 and t.parent[i] >= 0 then -- a yield
+      t.waits[t.parent[i]] = t.waits[t.parent[i]] + t.waits[i]
     end
   end
   M.walk(t.root, function(node)
@@ -188,7 +226,8 @@ function M.of(copy, windows, ns)
   local t = { root = new_node('all', 'all'), nodes = {}, parent = ffi.new('int32_t[?]', copy.n),
     ns = ffi.new('double[?]', copy.n), own = ffi.new('double[?]', copy.n),
     known = ffi.new('uint8_t[?]', copy.n), gap = ffi.new('double[?]', copy.n),
-    last = ffi.new('double[?]', copy.n) }
+    last = ffi.new('double[?]', copy.n), waits = ffi.new('double[?]', copy.n),
+    resumed = ffi.new('uint8_t[?]', copy.n) }
   parents(copy, windows, t)
   own_times(copy, t, ns)
   return t
