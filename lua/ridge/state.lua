@@ -104,8 +104,8 @@ local waiting = setmetatable({}, { __mode = 'k' })  -- by coroutine: what it has
 local NONE = {}
 
 --- Something that every coroutine has for itself, at no cost until it is resumed.
----@param swap function of a value (nil: a fresh one), and of whether that whose value it returns, the
---- one before, has yielded or ended
+---@param swap function of a value (nil: a fresh one) and of whether the one whose value it returns
+---  has yielded or ended
 function M.each_has(swap)
   own[#own + 1] = swap
 end
