@@ -78,7 +78,7 @@ end
 ---@return string text
 function M.count(n, what)
   if n == 1 then return '1 ' .. what end
-  return ('%d %s%s'):format(n, what, what:find 's$' and 'es' or 's')
+  return ('%.0f %s%s'):format(n, what, what:find 's$' and 'es' or 's')
 end
 
 --- A share in per cent, with two digits and never as a power of ten: '0.52 %', '99 %', '170 %'.
