@@ -57,6 +57,29 @@ describe('an alarm of memory', function()
     assert.is_true(live_mb() < before + 4)
   end)
 
+  it('leaves compiled code alone where what is dead suffices', function()
+    local ref = require 'ridge.ffi.ref'
+    local all, calls = ref.collect_all, 0
+    collectgarbage()
+    do
+      local held = {}
+      for i = 1, 10 do held[i] = ridge.empty(MB) end
+      assert.equal(10, #held)
+    end
+    collectgarbage 'stop'
+    local alarm = set(live_mb() - 20)
+    function ref.collect_all(...)
+      calls = calls + 1
+      return all(...)
+    end
+    local ok, freed = pcall(alarm.check, alarm)
+    ref.collect_all = all
+    collectgarbage 'restart'
+    assert(ok, freed)
+    assert.is_true(freed >= 40 * MB)
+    assert.equal(0, calls)
+  end)
+
   it('looks on where all is freed at once, and the cache grows by new sizes', function()
     local alarm = set(live_mb() + 20)
     local most = 0

@@ -113,6 +113,15 @@ describe('what grew between two marks', function()
     local grown = mark:grew()
     assert.same({ line = '(not counted by line)', bytes = 100, blocks = 1 }, grown[1])
     assert.is_truthy(x)
+    memory.lines(true)
+    mark = memory.mark()
+    local counted = ridge.ones(50)
+    memory.lines(false)
+    local rest = { ridge.ones(70), ridge.ones(30) }
+    grown = mark:grew()
+    assert.same({ line = '(not counted by line)', bytes = 400, blocks = 2 }, grown[1])
+    assert.same({ 200, 1 }, { grown[2].bytes, grown[2].blocks })
+    assert.is_truthy(counted and rest)
     local ok, err = pcall(mark.grew, mark, 7)
     assert.is_false(ok)
     assert.matches('a mark of cpu is expected, got 7', tostring(err))
@@ -208,6 +217,20 @@ describe('the curve of live memory', function()
     local figure = t:plot { theme = 'dark' }
     assert.matches('^At most ', figure.finding)
     assert.matches(second:gsub('%p', '%%%0'), figure.finding)
+  end)
+
+  it('begins without what was dead before', function()
+    do
+      local held = {}
+      for i = 1, 5 do held[i] = ridge.ones(1000) end
+      assert.equal(5, #held)
+    end
+    local t = memory.timeline(function()
+      collectgarbage()
+      collectgarbage()
+      return ridge.ones(10)
+    end)
+    assert.same({ 1, 1, t.before + 40 }, { t.events, t.taken, t.live })
   end)
 
   it('is explained by the modules of a forward and backward pass', function()

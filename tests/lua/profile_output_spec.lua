@@ -352,6 +352,24 @@ describe('a flame graph', function()
     assert.near(boxes[2].x + 354, boxes[3].x, 0.01)
   end)
 
+  it('cuts what does not fit into its box, whole characters', function()
+    local function drawn(name, share)
+      local text = {}
+      require('ridge.profile.flame').draw({ ns = 100, tree = { name = 'all', kind = 'all',
+        calls = 1, ns = 100, self_ns = 100 - share, within = { { name = name, kind = 'op',
+          calls = 1, ns = share, self_ns = share, within = {} } } } },
+        function(part) text[#text + 1] = part end)
+      local last
+      for label in table.concat(text):gmatch '<text [^>]*>([^<]*)</text></g>' do last = label end
+      return last
+    end
+    -- 118 pixels less 6, of letters of 6.6: 16 of them
+    assert.equal(('x'):rep(16), drawn(('x'):rep(16), 10))
+    assert.equal(('x'):rep(14) .. '..', drawn(('x'):rep(17), 10))
+    assert.equal(('é'):rep(14) .. '..', drawn(('é'):rep(40), 10))
+    assert.equal('all', drawn('abc', 1)) -- a box with less than three letters has none
+  end)
+
   it('has colours that SVG 1.1 knows, by what a box is', function()
     local function drawn(name, kind)
       local text = {}

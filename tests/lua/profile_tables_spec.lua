@@ -434,6 +434,17 @@ describe('what was measured is kept', function()
     for i = 1, 40 do assert.matches('exp', all[i]:folded()) end
   end)
 
+  it('of bottlenecks asked for more often than a ring has readers, and nothing is collected',
+    function()
+    local p = ridge.profile(function() x:exp() end, { roof = 'none' })
+    collectgarbage 'stop'
+    local ok, err = pcall(function()
+      for _ = 1, 30 do p:bottlenecks { threshold = 0 } end
+    end)
+    collectgarbage 'restart'
+    assert(ok, err)
+  end)
+
   it('of more within each other than a ring has readers, whose innermost is refused', function()
     local function nest(n)
       x:exp()

@@ -65,7 +65,7 @@ local function fitting(label, letters)
   if count <= letters then return label end
   local kept = {}
   for character in label:gmatch '[%z\1-\127\194-\244][\128-\191]*' do
-    if #kept + 2 > letters then break end
+    if #kept + 3 > letters then break end
     kept[#kept + 1] = character
   end
   return table.concat(kept) .. '..'
