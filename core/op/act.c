@@ -94,9 +94,10 @@ static rg_status grad(rg_grad *g)
 double rg_act_back_flops(int32_t act)
 {
   /* of RG_SLOPE_FORMULAS, and times dy; the sigmoid of silu's slope once */
-  static const int8_t each[RG_ACT_COUNT] = { [RG_ACT_RELU] = 2,    [RG_ACT_RELU6] = 3,
-                                             [RG_ACT_TANH] = 3,    [RG_ACT_SIGMOID] = 3,
-                                             [RG_ACT_SILU] = 17,   [RG_ACT_GELU] = 29 };
+  static const int8_t each[RG_ACT_COUNT] = {
+    [RG_ACT_RELU] = 2,    [RG_ACT_RELU6] = 3, [RG_ACT_TANH] = 3,
+    [RG_ACT_SIGMOID] = 3, [RG_ACT_SILU] = 17, [RG_ACT_GELU] = 29
+  };
 
   return each[act];
 }
