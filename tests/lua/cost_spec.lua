@@ -93,6 +93,7 @@ describe('the cost of an operation', function()
     assert.equal(3, each(a, b, 0.5, 1))
     assert.equal(1, each(a, nil, 0.5))
     assert.equal(5, each(a, b, 0.5, 1, { a_zero = 1, b_zero = 2 }))
+    assert.equal(4, each(a, b, 0.5, 1, { b_zero = 2 }))
     assert.equal(1 + 1 + 1, each(a, nil, 0.5, nil, { a_zero = 3, activation = 'relu' }))
     assert.equal(3 + 4, each(a, b, 0.5, 1, { dtype = 'i8', y_scale = 2 }))
     assert.equal(3 + 14 + 5,

@@ -36,6 +36,12 @@ describe('memory by line', function()
     assert.equal(400, row_of(memory.by_line(), at).peak)
     memory.reset_peak()
     assert.is_nil(row_of(memory.by_line(), at))
+    memory.lines(true)
+    local again
+    for _ = 1, 3 do ridge.ones(200):release() again = here() end
+    memory.lines(false)
+    assert.same({ 0, 800, 0 }, { row_of(memory.by_line(), again).live,
+      row_of(memory.by_line(), again).peak, row_of(memory.by_line(), again).blocks })
     assert.is_truthy(before and y and z)
   end)
 

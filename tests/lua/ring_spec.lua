@@ -250,6 +250,17 @@ describe('a profile', function()
     reader:close()
   end)
 
+  it('keeps the first events of one reader while those of another go', function()
+    local first = ring.open('op', 257, require('ridge.ffi.lib').RG_READ_FIRST) -- a chunk and one
+    local last = ring.open('op', 10)
+    for _ = 1, 3000 do x:exp() end
+    local n = 0
+    for _ in first:each() do n = n + 1 end
+    assert.same({ 257, 3000 - 257 }, { n, first:facts().dropped })
+    first:close()
+    last:close()
+  end)
+
   it('holds no module behind its call', function()
     local seen = setmetatable({}, { __mode = 'k' })
     do
