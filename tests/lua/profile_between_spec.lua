@@ -93,6 +93,18 @@ describe('samples in the tree', function()
       { 'op', 'exp', 700, 800 } }
   end
 
+  it('of what others do while a coroutine waits are not in what it has open', function()
+    local function yields()
+      return events { { 'range', 'part', 100, 800 }, { 'range', '(yield)', 300, 600, parent = 0 } }
+    end
+    local t = tree.of(yields(), WINDOWS, 1000)
+    between.join(t, yields(), WINDOWS, taken { { 200, 'I a.lua:1\tload;' },
+      { 400, 'I b.lua:1\tother;' }, { 700, 'I a.lua:1\tload;' } })
+    assert.equal(400, at(t.root, 'part', 'load a.lua:1', 'interpreted').self_ns)
+    assert.equal(600, at(t.root, 'other b.lua:1', 'interpreted').self_ns)
+    assert.equal(1, #at(t.root, 'part').within)
+  end)
+
   it('divide what is nobody\'s own, and leave operations alone', function()
     local t = tree.of(copy(), WINDOWS, 1000)
     between.join(t, copy(), WINDOWS, taken {

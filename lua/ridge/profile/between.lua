@@ -20,7 +20,7 @@ local function finder(copy, t, windows)
   local at, open, depth = 0, {}, 0
   return function(ns)
     while at < copy.n and tonumber(copy.events[at].begin_ns) <= ns do
-      local event, node = copy.events[at], t.nodes[at]
+      local event, node = copy.events[at], t.nodes[at] or t.meanwhile[at]
       if node and event.end_ns >= 0 then
         local from, to = tonumber(event.begin_ns), tonumber(event.end_ns)
         while depth > 0 and open[depth].to <= from do depth = depth - 1 end

@@ -121,6 +121,12 @@ local function wait(t, by_index, i, to)
   end
 end
 
+-- The node that is around all ranges of a coroutine, of which one is given.
+local function outside_of(t, i)
+  while i >= 0 and t.resumed[i] == 0 do i = t.parent[i] end
+  return i >= 0 and t.nodes[t.parent[i]] or t.root
+end
+
 -- Which event each is in. One that began while a call was under way on this thread is in the call.
 local function parents(copy, windows, t)
   local containers, open, depth = {}, {}, 0 -- index by serial; calls under way, their ends
@@ -133,6 +139,7 @@ local function parents(copy, windows, t)
       local to = event.end_ns or math.huge
       t.waits[i] = at and counted(windows, at, event.begin_ns, to) or 0
       wait(t, by_index, t.parent[i], to)
+      t.meanwhile[i] = outside_of(t, t.parent[i])
     elseif at then -- what lies in no window has no node
       while depth > 0 and event.begin_ns >= open[depth].to do depth = depth - 1 end
       if depth > 0 then parent = open[depth].i end
@@ -221,9 +228,10 @@ end
 ---@param ns number how long the windows are together
 ---@return table tree root (name, kind, calls, ns, self_ns, flops, bytes, device_ns, section, layer,
 ---  module, above, within: nodes), nodes (by event: nil where it is in no window), parent (event by
----  event, -1: none), ns, own (of each event)
+---  event, -1: none), ns, own (of each event), meanwhile (by event, of yields: where others were)
 function M.of(copy, windows, ns)
-  local t = { root = new_node('all', 'all'), nodes = {}, parent = ffi.new('int32_t[?]', copy.n),
+  local t = { root = new_node('all', 'all'), nodes = {}, meanwhile = {},
+    parent = ffi.new('int32_t[?]', copy.n),
     ns = ffi.new('double[?]', copy.n), own = ffi.new('double[?]', copy.n),
     known = ffi.new('uint8_t[?]', copy.n), gap = ffi.new('double[?]', copy.n),
     last = ffi.new('double[?]', copy.n), waits = ffi.new('double[?]', copy.n),
