@@ -26,11 +26,16 @@ typedef struct rg_packed_row {
 ** row of weights, or y[j] of four. */
 typedef void rg_packed_dot_i8(const rg_packed_row *row, const int8_t *x, float *y);
 
-/* By bits (core/cpu/packed_vnni.c). */
+/* By bits: by vpdpbusd (core/cpu/packed_vnni.c), or in pairs (core/cpu/packed_pairs.c). */
 typedef struct rg_packed_bytes {
+  const char *path;
   rg_packed_dot_i8 *one[RG_PACKED_BITS];
   rg_packed_dot_i8 *four[RG_PACKED_BITS];
 } rg_packed_bytes;
+
+#if defined(__x86_64__)
+extern const rg_packed_bytes rg_packed_bytes_pairs;
+#endif
 
 /* NULL: no instruction multiplies bytes here, or it is not to be used. */
 const rg_packed_bytes *rg_packed_bytes_now(void);

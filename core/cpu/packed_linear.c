@@ -2,9 +2,9 @@
 /*
 ** Products with weights of a few bits on the CPU.
 **
-** Up to four rows of x are multiplied by codes as these are opened in registers, bytes by vpdpbusd
-** where it is, and one row of f32 too (core/cpu/packed_digits.c): what crosses memory are the few
-** bits.  For more rows 32 rows of w are opened into a panel of our own f32 product, as far along
+** Up to four rows of x are multiplied by codes as these are opened in registers, bytes as
+** bytes, and one row of f32 by vpdpbusd where it is (core/cpu/packed_digits.c): what crosses memory
+** are the few bits.  For more rows 32 rows of w are opened into a panel of our own f32 product, as far along
 ** the inner axis as stays in L2, so that what opening costs is shared by all rows.  Sums are in
 ** f32; threads share the rows of w.
 */
@@ -582,7 +582,7 @@ rg_status rg_cpu_packed_linear(const rg_call *call, rg_tensor *const *out, rg_fr
   }
   /* behind the run: what no digit can stand for goes by floats */
   frame->path = w.m > RG_PACKED_ROWS ? "own:opened"
-                : w.bytes != NULL    ? "own:vnni"
+                : w.bytes != NULL    ? w.bytes->path
                 : w.digits != NULL   ? "own:digits"
                                      : "own:dots";
   rg_rows_end(&w.y);

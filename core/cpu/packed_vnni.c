@@ -112,6 +112,7 @@ DOTS(8)
 #pragma GCC pop_options
 
 static const rg_packed_bytes vnni = {
+  .path = "own:vnni",
   .one = { [2] = one_2, [3] = one_3, [4] = one_4, [6] = one_6, [8] = one_8 },
   .four = { [2] = four_2, [3] = four_3, [4] = four_4, [6] = four_6, [8] = four_8 },
 };
@@ -122,6 +123,9 @@ const rg_packed_bytes *rg_packed_bytes_now(void)
 #if defined(__x86_64__)
   if (rg_isa() >= RG_ISA_AVX512 && __builtin_cpu_supports("avx512vnni")) {
     return &vnni;
+  }
+  if (rg_isa() >= RG_ISA_AVX2) {
+    return &rg_packed_bytes_pairs;
   }
 #endif
   return NULL;

@@ -101,14 +101,16 @@ ALWAYS_INLINE void some_columns(const int rows, const rg_i8_run *run, const uint
       b1 = RIGHT(b1);
 #pragma GCC unroll 10
       for (int r = 0; r < rows; r++) {
-        int32_t pair[2];
+        int32_t pair;
         whole x;
 
-        memcpy(pair, a + r * lda, sizeof(pair));
-        x = SPREAD(pair[0]);
+        /* one by one: both at once would pass through a register of another kind */
+        memcpy(&pair, a + r * lda, sizeof(pair));
+        x = SPREAD(pair);
         s[r][0] = ADD(s[r][0], MADD(x, even0));
         s[r][1] = ADD(s[r][1], MADD(x, even1));
-        x = SPREAD(pair[1]);
+        memcpy(&pair, a + r * lda + sizeof(pair), sizeof(pair));
+        x = SPREAD(pair);
         s[r][0] = ADD(s[r][0], MADD(x, b0));
         s[r][1] = ADD(s[r][1], MADD(x, b1));
       }

@@ -5,7 +5,8 @@
 **
 ** With vectors of sixteen the codes are places in a table of as many floats, of which an
 ** instruction reads the lower bits of a place and no others (vpermps): nothing has to be masked or
-** converted.
+** converted.  With vectors of eight that does for codes of two bits (vpermilps); others become whole
+** numbers of 32 bits, eight bytes at a time, and then floats.
 */
 #include <string.h>
 
@@ -88,6 +89,83 @@ ALWAYS_INLINE void decode(const int bits, const uint8_t *p, decoder table, float
   }
   c[0] = (vec)_mm512_permutexvar_ps(low, (__m512)table);
   c[1] = (vec)_mm512_permutexvar_ps(high, (__m512)table);
+}
+
+#elif defined(__AVX2__)
+
+/* The table: all numbers that codes of two bits stand for, in each half. */
+typedef __m256 decoder;
+
+ALWAYS_INLINE decoder decoder_of(const int bits, float less)
+{
+  (void)bits;
+  return _mm256_sub_ps(_mm256_setr_ps(0, 1, 2, 3, 0, 1, 2, 3), _mm256_set1_ps(less));
+}
+
+/* Eight bytes, each in a lane. */
+ALWAYS_INLINE __m256i eight(const uint8_t *p)
+{
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p));
+}
+
+ALWAYS_INLINE vec whole(__m256i codes, __m256i less)
+{
+  return (vec)_mm256_cvtepi32_ps(_mm256_sub_epi32(codes, less));
+}
+
+ALWAYS_INLINE void decode(const int bits, const uint8_t *p, decoder table, float less, vec *c)
+{
+  const __m256i minus = _mm256_set1_epi32((int32_t)less);
+  const __m256i low = _mm256_set1_epi32(15);
+  const __m256i high = _mm256_set1_epi32(48);
+  __m256i code[VECTORS], two;
+
+  if (bits == 8) {
+    for (int v = 0; v < VECTORS; v++) {
+      c[v] = whole(eight(p + 8 * v), minus);
+    }
+    return;
+  }
+  if (bits == 4 || bits == 6) {
+    for (int v = 0; v < 2; v++) {
+      two = eight(p + 8 * v);
+      code[v] = _mm256_and_si256(two, low);
+      code[v + 2] = _mm256_srli_epi32(two, 4);
+    }
+    p += 16;
+  }
+  if (bits != 4) {
+    two = eight(p);
+    p += 8;
+  }
+  if (bits == 6) {
+    code[0] = _mm256_or_si256(code[0], _mm256_and_si256(_mm256_slli_epi32(two, 4), high));
+    code[1] = _mm256_or_si256(code[1], _mm256_and_si256(_mm256_slli_epi32(two, 2), high));
+    code[2] = _mm256_or_si256(code[2], _mm256_and_si256(two, high));
+    code[3] = _mm256_or_si256(code[3], _mm256_and_si256(_mm256_srli_epi32(two, 2), high));
+  }
+  if (bits == 4 || bits == 6) {
+    for (int v = 0; v < VECTORS; v++) {
+      c[v] = whole(code[v], minus);
+    }
+    return;
+  }
+  for (int v = 0; v < VECTORS; v++) {
+    c[v] = (vec)_mm256_permutevar_ps(table, _mm256_srli_epi32(two, 2 * v));
+  }
+  if (bits == 3) {
+    /* bit 8 v + i of 32, where it is 4 as a whole number */
+    const __m256i up = _mm256_setr_epi32(2, 1, 0, 0, 0, 0, 0, 0);
+    const __m256i down = _mm256_setr_epi32(0, 0, 0, 1, 2, 3, 4, 5);
+    const __m256i four = _mm256_set1_epi32(4);
+
+    for (int v = 0; v < VECTORS; v++) {
+      __m256i ones = _mm256_set1_epi32(p[v]);
+
+      ones = _mm256_srlv_epi32(_mm256_sllv_epi32(ones, up), down);
+      c[v] += (vec)_mm256_cvtepi32_ps(_mm256_and_si256(ones, four));
+    }
+  }
 }
 
 #else
