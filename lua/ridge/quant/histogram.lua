@@ -13,9 +13,10 @@ local Histogram = {}
 Histogram.__index = Histogram
 
 --- An empty one.
----@return table histogram bins (2 BINS counts from the lowest), width of a bin, n
+---@return table histogram n (values), zeros (of them), most
 function M.new()
-  return setmetatable({ count = ffi.new('double[?]', 2 * BINS), n = 0, most = 0 }, Histogram)
+  return setmetatable({ count = ffi.new('double[?]', 2 * BINS), n = 0, zeros = 0, most = 0 },
+    Histogram)
 end
 
 local function double(self)
@@ -37,26 +38,32 @@ function Histogram:add(x, most)
   local flat = x:detach():to('cpu'):to('f32'):contiguous()
   local data = ffi.cast('const float *', flat._t._data)
   local count, scale = self.count, self.most > 0 and BINS / self.most or 0
+  local zeros = 0
   call.stretches(flat.count, 'quant.static', function(first, last)
     for i = first, last do
       local at = math.floor(data[i] * scale)
       if at > BINS - 1 then at = BINS - 1 elseif at < -BINS then at = -BINS end
       count[BINS + at] = count[BINS + at] + 1
+      if data[i] == 0 then zeros = zeros + 1 end
     end
   end)
+  self.zeros = self.zeros + zeros
   self.n = self.n + flat.count
 end
 
 --- The bins that are not empty: their middles and counts, ascending.
+---@param bare boolean|nil leave out values that are exactly 0
 ---@return number[] middles
 ---@return number[] counts
 ---@return number width
-function Histogram:filled()
+function Histogram:filled(bare)
   local width, middles, counts = self.most / BINS, {}, {}
   for i = 0, 2 * BINS - 1 do
-    if self.count[i] > 0 then
+    local n = self.count[i]
+    if bare and i == BINS then n = n - self.zeros end
+    if n > 0 then
       middles[#middles + 1] = (i - BINS + 0.5) * width
-      counts[#counts + 1] = self.count[i]
+      counts[#counts + 1] = n
     end
   end
   return middles, counts, width

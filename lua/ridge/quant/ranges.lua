@@ -72,7 +72,9 @@ end
 
 --- The range whose whole numbers keep most of what is known of the values: the divergence (KL) of
 --- how they lie, with what is outside moved to the edge, from the same in as many steps as there
---- are whole numbers (as TensorRT calibrates; Migacz, 2017).
+--- are whole numbers (as TensorRT calibrates; Migacz, 2017). Zeros do not count: 0 is a whole number
+--- in every range, and behind a ReLU half of all values would be one bin, which only ranges that cut
+--- most of the others off would tell from the bins beside it.
 ---@param h table histogram
 ---@param lo number
 ---@param hi number
@@ -80,7 +82,7 @@ end
 ---@return number lo
 ---@return number hi
 function M.entropy(h, lo, hi, dtype)
-  local middles, counts = h:filled()
+  local middles, counts = h:filled(true)
   return least(lo, hi, function(a, b)
     local scale, zero = scheme.of(a, b, dtype)
     local low, high = scheme.limits(dtype)
@@ -102,7 +104,7 @@ function M.entropy(h, lo, hi, dtype)
       end
     end
     if not first then return math.huge end
-    local kept, all = 0, h.n
+    local kept, all = 0, h.n - h.zeros
     for _, mass in pairs(inside) do kept = kept + mass end
     local loss = 0
     for i = first, last do

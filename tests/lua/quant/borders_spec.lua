@@ -51,7 +51,7 @@ end)
 local function bins(middles, counts, width)
   local n = 0
   for _, count in ipairs(counts) do n = n + count end
-  return { n = n, filled = function() return middles, counts, width end }
+  return { n = n, zeros = 0, filled = function() return middles, counts, width end }
 end
 
 -- Of 128 parts of a range the first with the least loss, from all of it down.

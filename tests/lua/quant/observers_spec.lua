@@ -80,6 +80,22 @@ describe('observers', function()
     assert.is_true(all > 0.9, all)
   end)
 
+  -- 0 is a whole number whatever the range: half of all values there are no reason for another one.
+  it('entropy takes behind a ReLU the range it takes of what is not 0', function()
+    local x = ridge.randn(20000, { generator = ridge.generator(3) }):relu()
+    local n = x:gt(0):to('i64'):sum():item()
+    local above = x:sort(1):narrow(1, 20001 - n, n):contiguous()
+    for _, dtype in ipairs { 'u8', 'i8' } do
+      local _, hi = observed('entropy', { x }, dtype)
+      local _, wanted = observed('entropy', { above }, dtype)
+      assert.equal(wanted, hi)
+      assert.is_true(hi > 3, hi)
+      -- also where bins are joined after zeros were counted
+      _, wanted = observed('entropy', { above * 0.25, above }, dtype)
+      assert.equal(wanted, (select(2, observed('entropy', { x * 0.25, x }, dtype))))
+    end
+  end)
+
   it('a range becomes a scale with 0 on a step', function()
     local scale, zero = scheme.of(0.5, 2, 'u8')
     assert.near(2 / 255, scale, 1e-9)
