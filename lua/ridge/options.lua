@@ -69,6 +69,9 @@ local function check_value(name, value, rule, what)
     end
   end
   if type(value) == 'number' then
+    if value ~= value and not rule.nan and not rule.min and not rule.max then
+      blame.raise(('%s: option %s is nan; it is a number'):format(what, name), 'EARG', what)
+    end
     if value ~= value and not rule.nan or (rule.min and value < rule.min)
       or (rule.max and value > rule.max) then
       blame.raise(('%s: option %s is %s; it lies between %s and %s'):format(

@@ -10,9 +10,11 @@ local calibrate = require 'ridge.quant.calibrate'
 local fold = require 'ridge.quant.fold'
 local guard = require 'ridge.guard'
 local in_no_grad = require('ridge.tensor.grad').no_grad
+local masked = require 'ridge.nn.masked'
 local nets = require 'ridge.quant.nets'
 local norm = require 'ridge.nn.norm'
 local options = require 'ridge.options'
+local parameter = require 'ridge.nn.parameter'
 local Sequential = require 'ridge.nn.sequential'
 
 local M = {}
@@ -44,6 +46,11 @@ local function is_relu(module)
   return getmetatable(module).__name == 'nn.ReLU'
 end
 
+-- Is a weight or bias computed by something else than a mask, which cannot be multiplied?
+local function is_computed(module)
+  return masked.is_other(module, 'weight') or masked.is_other(module, 'bias')
+end
+
 -- Pairs of a module and the dense layer that alone reads what it gives, in Sequentials that nobody
 -- takes apart. What shares its memory with another module stays: that one would change with it.
 local function pairs_of(net, taken)
@@ -54,7 +61,7 @@ local function pairs_of(net, taken)
     for at = 1, #s.children do
       local module = s[at]
       local once = uses[module] == 1
-      local own = once and not shared[module]
+      local own = once and not shared[module] and not is_computed(module)
       if before and own and getmetatable(module) == nets.Linear then
         list[#list + 1] = { before = before.module, from = before.name, layer = module,
           name = prefix .. at }
@@ -70,12 +77,9 @@ local function pairs_of(net, taken)
   return list
 end
 
--- Write into parameters what was worked out beside them.
+-- Write into parameters what was worked out beside them; behind a mask, which stays.
 local function write(module, name, value)
-  for each in pairs(module._parametrizations or {}) do
-    if each == name then module:remove_parametrization(name) end
-  end
-  module[name]:copy_(value)
+  parameter.entry(module, name).tensor:copy_(value)
 end
 
 local function move(pair, most, alpha)

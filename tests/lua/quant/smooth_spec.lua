@@ -121,6 +121,27 @@ describe('quant.smooth', function()
     end
   end)
 
+  it('keeps masks, and leaves weights that something else computes', function()
+    local net, x = uneven(nn.ReLU())
+    local m = ridge.prune.magnitude(net, { sparsity = 0.5, scope = 'layer' })
+    local masks, before = { m[1].weight_mask:clone(), m[3].weight_mask:clone() }, m(x)
+    ridge.quant.smooth(m, { calibrate = loader(x) })
+    for i, at in ipairs { 1, 3 } do
+      assert.is_true(m[at].weight_mask:eq(masks[i]):all():item() == 1)
+      assert.equal(0, m[at].weight:ne(0):logical_and(masks[i]:logical_not()):any():item())
+    end
+    assert.is_true(apart(before, m(x)) < 1e-4 * before:abs():max():item())
+    assert.is_true(apart(net[3].weight * masks[2]:to 'f32', m[3].weight) > 1e-3, 'range moved')
+    local rows = ridge.prune.magnitude(net, { sparsity = 0.5, pattern = 'row', scope = 'layer' })
+    ridge.quant.smooth(rows, { calibrate = loader(x) })
+    assert.truthy(rows[1].bias_mask)
+
+    local rounding = ridge.quant.prepare(nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 4)),
+      { bits = 4 }):eval()
+    assert.matches('no dense layer follows', failure(ridge.quant.smooth, rounding,
+      { calibrate = loader(ridge.randn(16, 32)) }))
+  end)
+
   it('leaves layers that are skipped, and what stands before them', function()
     local net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)):eval()
     local kept, first = net[3].weight:tolist(), net[1].weight:tolist()
