@@ -76,6 +76,31 @@ if tensors.DEVICE == 0 then describe('a product with weights of a few bits', fun
     end)
   end
 
+  -- Two products of a byte and a code of eight bits are beyond 16 bits.
+  it('has the whole range of bytes beside the largest and the smallest codes', function()
+    for _, bits in ipairs(BITS) do
+      for _, least in ipairs { -128, 127 } do
+        local list = { reference.new({ 3, 256 }, 'i8'), reference.new({ 5, 32 * bits }, 'u8'),
+          reference.new({ 5, 2 }, 'f16'), nil, nil, reference.new({}, 'f32') }
+        for i = 1, 3 * 256 do
+          local row = math.floor((i - 1) / 256)
+          list[1][i] = row == 0 and least or row == 1 and (i % 2 == 0 and least or -1 - least)
+            or number(256) - 128
+        end
+        for i = 1, 5 * 32 * bits do list[2][i] = i <= 64 * bits and 255 or number(256) end
+        for i = 1, 10 do list[3][i] = 1 end
+        list[6][1] = 0.5
+        local args = { bits = bits, group = 128 }
+        local wanted = case.reference(list, args)[1]
+        for level = 0, MOST do
+          tensors.check(C.rg_set_isa(level))
+          compare(wanted, run(list, args), ('%d bits, level %d'):format(bits, level))
+        end
+        tensors.release_all()
+      end
+    end
+  end)
+
   it('takes a vector for one row, and no number', function()
     local list = { drawn({ 64 }, 'f32'), drawn({ 5, 32 }, 'u8'), drawn({ 5, 2 }, 'f16') }
     local row = { reference.new({ 1, 64 }, 'f32'), list[2], list[3] }

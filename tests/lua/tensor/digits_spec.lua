@@ -114,6 +114,26 @@ describe('a row times weights of few bits', function()
     end
   end)
 
+  it('of bytes goes by bytes, the same on every instruction set that multiplies some', function()
+    local C = require 'ridge.ffi.lib'
+    local most, found = C.rg_machine_facts().isa_level, nil
+    for level = tonumber(C.RG_ISA_AVX2), most do
+      assert.equal(0, C.rg_set_isa(level))
+      for _, bits in ipairs { 2, 3, 4, 6, 8 } do
+        ridge.seed(bits)
+        local w = made(bits, 64, 37, 320)
+        local x, scale = ridge.quantize_rows(ridge.randn(3, 320))
+        w.options.x_scale = scale
+        assert.matches(level < C.RG_ISA_AVX512 and 'own:pairs' or 'own:[pv][an]', path(w, x))
+        found = found or {}
+        local y = product(w, x)
+        found[bits] = found[bits] or y
+        assert.equal(0, (y - found[bits]):abs():max():item())
+      end
+    end
+    assert.equal(0, C.rg_set_isa(most))
+  end)
+
   it('goes by digits with four and two bits, where bytes can be multiplied', function()
     for _, bits in ipairs { 2, 3, 4, 6, 8 } do
       local w = made(bits, 32, 32, 64)
