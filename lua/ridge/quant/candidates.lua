@@ -42,6 +42,13 @@ local function others(layers, name)
   return list
 end
 
+-- What an error says of one layer alone (its range, what comes in), and nil of all others.
+local function said_of(err, name)
+  local text = blame.is_error(err) and err.message:match '^quant%.%a+: (.*)$'
+  if not text or text:sub(1, #name + 2) ~= name .. ': ' then return nil end
+  return (text:sub(#name + 3):gsub('[:;] name it in skip$', ''))
+end
+
 -- The net with one layer in a kind.
 local function alone(base, kind, skip, opts)
   if kind == 'i8' and opts.calibrate then
@@ -60,6 +67,16 @@ local function named(net, name)
   local found = net
   nets.each(net, function(module, at) if at == name then found = module end end)
   return found
+end
+
+--- Raise where no layer can be in any kind, with what is in the way of the first.
+---@param list table[] of M.of
+---@param left table[] of M.of
+---@param what string the function's name, for errors
+function M.need_some(list, left, what)
+  if #list > 0 then return end
+  blame.raise(('%s: no layer can be in fewer bits%s'):format(what, left[1] and left[1].why
+    and (' (%s: %s)'):format(left[1].name, left[1].why) or ''), 'EARG')
 end
 
 --- A folded copy of a net and what its layers can be.
@@ -99,8 +116,10 @@ function M.of(net, opts, what, over, journal)
       elseif over and over() then
         break
       else
-        local q = alone(base, kind, skip, opts)
-        for _, row in ipairs(report.report(q).layers) do
+        local ok, q = pcall(alone, base, kind, skip, opts)
+        why = not ok and (said_of(q, layer.name) or error(q, 0)) or why
+        if not ok and journal then journal:put('unfit ' .. key, why) end
+        for _, row in ipairs(ok and report.report(q).layers or {}) do
           if row.name == layer.name and row.kind ~= 'f32' then
             candidate.net, candidate.module = q, named(q, layer.name)
             fits, list[#list + 1] = true, candidate

@@ -3,7 +3,6 @@
 
 local accuracy = require 'ridge.quant.accuracy'
 local batches = require 'ridge.quant.batches'
-local blame = require 'ridge.blame'
 local faster = require 'ridge.quant.faster'
 local gained = require 'ridge.quant.gained'
 local guard = require 'ridge.guard'
@@ -253,9 +252,7 @@ function M.search(net, opts)
   if opts.test then seen:refuse(opts.test, WHAT, 'test', seen_as) end
   local journal = opts.folder and journal_of.open(opts.folder, question_of(net, opts))
   local base, list, left, taken = candidates.of(net, opts, WHAT, over, journal)
-  if #list == 0 and not ended then
-    blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG')
-  end
+  if not ended then candidates.need_some(list, left, WHAT) end
   local rows = nets.layers(base)
   local steps = steps_of(net, list, opts, over, journal)
   local chosen, best, points, tried = walk(net, base, steps, rows, opts, over, journal)

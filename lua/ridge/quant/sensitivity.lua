@@ -3,7 +3,6 @@
 
 local accuracy = require 'ridge.quant.accuracy'
 local batches = require 'ridge.quant.batches'
-local blame = require 'ridge.blame'
 local guard = require 'ridge.guard'
 local candidates = require 'ridge.quant.candidates'
 local columns = require 'ridge.show.columns'
@@ -62,7 +61,7 @@ function M.sensitivity(net, opts)
     seen:refuse(opts.calibrate, WHAT, 'calibrate', 'the validation data')
   end
   local _, list, left = candidates.of(net, opts, WHAT)
-  if #list == 0 then blame.raise(WHAT .. ': no layer can be in fewer bits', 'EARG') end
+  candidates.need_some(list, left, WHAT)
   local found = {}
   for i, candidate in ipairs(list) do
     local a = accuracy.pair(net, candidate.net, opts.validate, WHAT, 'validate')

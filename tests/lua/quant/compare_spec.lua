@@ -50,6 +50,9 @@ describe('McNemar', function()
     local lo, hi = mcnemar.difference(36, 2, 12, 0) -- Newcombe's own: 0.0569 to 0.3404
     assert.near(0.0569296, lo, 1e-6)
     assert.near(0.3404276, hi, 1e-6)
+    lo, hi = mcnemar.difference(90, 2, 4, 4) -- by its formulas, corrected for continuity
+    assert.near(-0.0378471393, lo, 1e-9)
+    assert.near(0.0818197630, hi, 1e-9)
     lo, hi = mcnemar.difference(90, 4, 2, 4)
     local lo2, hi2 = mcnemar.difference(90, 2, 4, 4)
     assert.near(lo, -hi2, 1e-12)

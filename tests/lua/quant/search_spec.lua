@@ -156,6 +156,31 @@ describe('quant.search', function()
       failure(ridge.quant.search, net, { validate = validate, test = validate }))
   end)
 
+  -- Neither has an option to leave a layer out: what cannot be stays, and the others are looked at.
+  it('leaves a layer of which nothing comes in, or always the same, with the reason', function()
+    local dead = ridge.nn.Sequential(ridge.nn.Linear(8, 16), ridge.nn.ReLU(),
+      ridge.nn.Linear(16, 16), ridge.nn.ReLU(), ridge.nn.Linear(16, 3)):eval()
+    ridge.no_grad(function() dead[1].bias:fill_(-1000) end)
+    local rows = ridge.data.Loader({ ridge.randn(40, 8), ridge.zeros(40):to 'i64' }, { batch = 20 })
+    local opts = { validate = rows, kinds = { 'i8' }, rows = false,
+      calibrate = ridge.data.Loader({ ridge.randn(40, 8) }, { batch = 20 }) }
+    local s = ridge.quant.sensitivity(dead, opts)
+    assert.matches('\n3 stays f32: everything that came in is 0: a constant has no range$',
+      tostring(s))
+    assert.equal(2, #s.rows)
+    local q = ridge.quant.search(dead, opts)
+    assert.matches('\n3: everything that came in is 0: a constant has no range\n',
+      tostring(ridge.quant.report(q)))
+    -- where that is all, it is the error; and other errors stay errors
+    opts.calibrate = ridge.data.Loader({ ridge.randn(40, 8) / 0 }, { batch = 20 })
+    for _, f in ipairs { 'search', 'sensitivity' } do
+      assert.matches(f .. ': no layer can be in fewer bits %(1: what comes in has nan or inf in it',
+        failure(ridge.quant[f], dead, opts))
+    end
+    opts.calibrate = ridge.data.Loader({ ridge.randn(40, 7) }, { batch = 20 })
+    assert.is_false((pcall(ridge.quant.search, dead, opts)))
+  end)
+
   it('says what it cannot', function()
     assert.matches('search_spec.lua:%d+: quant.sensitivity: 200 of the 200 rows of calibrate',
       failure(ridge.quant.sensitivity, net, { validate = validate, calibrate = validate }))
