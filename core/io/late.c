@@ -53,6 +53,18 @@ static rg_status unchanged(const rg_opened *file)
   return RG_OK;
 }
 
+/* What reads masks takes a byte for a number, and there are two. */
+static rg_status true_or_false(const rg_safetensors_entry *e, const uint8_t *data)
+{
+  for (int64_t i = 0; i < e->bytes && e->dtype == RG_BOOL; i++) {
+    if (data[i] > 1) {
+      return rg_fail(RG_EFORMAT, "element %lld is %d, and a bool is 0 or 1", (long long)(i + 1),
+                     data[i]);
+    }
+  }
+  return RG_OK;
+}
+
 static rg_status copy(const rg_opened *file, const rg_safetensors_entry *e, void *out)
 {
   rg_status status = unchanged(file);
@@ -62,6 +74,9 @@ static rg_status copy(const rg_opened *file, const rg_safetensors_entry *e, void
   }
   if (status == RG_OK) {
     status = unchanged(file); /* meanwhile */
+  }
+  if (status == RG_OK) {
+    status = true_or_false(e, out);
   }
   return failed(file, e, status);
 }
@@ -169,7 +184,8 @@ rg_status rg_safetensors_tensor(rg_safetensors *shown, int64_t i, int32_t how, r
     return rg_fail(RG_EDTYPE, "load: \"%s\" is of type %s, which ridge does not have",
                    rg_shown_name(e->name, name), e->type);
   }
-  if (how == RG_SAFETENSORS_MAPPED && e->at % rg_dtype_bytes(e->dtype) != 0) {
+  if (how == RG_SAFETENSORS_MAPPED &&
+      (e->at % rg_dtype_bytes(e->dtype) != 0 || e->dtype == RG_BOOL)) {
     how = RG_SAFETENSORS_LATER;
   }
   if (how == RG_SAFETENSORS_NOW || e->count == 0) {

@@ -62,6 +62,14 @@ function M.header(f)
   return { name = name, kind = kind, shape = shape, count = count, fortran = fortran == 'True' }
 end
 
+-- What reads masks takes a byte for a number, and there are two.
+local function need_bools(f, x, count)
+  local data = ffi.cast('const uint8_t *', x._t._data)
+  for i = 0, count - 1 do
+    if data[i] > 1 then wrong(f, 'has %d as element %d, and a bool is 0 or 1', data[i], i + 1) end
+  end
+end
+
 --- The tensor that an open file holds.
 ---@param f table open file (ridge.data.file)
 ---@param facts table|nil what M.header said, where it was read already
@@ -78,6 +86,7 @@ function M.tensor(f, facts)
   local stored = {}
   for i, n in ipairs(shape) do stored[facts.fortran and #shape + 1 - i or i] = n end
   local x = f:tensor(stored, kind[1], facts.count * kind[2])
+  if kind[1] == 'bool' then need_bools(f, x, facts.count) end
   if not facts.fortran or #shape < 2 then return x end
   local axes = {}
   for i = 1, #shape do axes[i] = #shape + 1 - i end

@@ -72,9 +72,9 @@ end
 
 --- The range whose whole numbers keep most of what is known of the values: the divergence (KL) of
 --- how they lie, with what is outside moved to the edge, from the same in as many steps as there
---- are whole numbers (as TensorRT calibrates; Migacz, 2017). Zeros do not count: 0 is a whole number
---- in every range, and behind a ReLU half of all values would be one bin, which only ranges that cut
---- most of the others off would tell from the bins beside it.
+--- are whole numbers (as TensorRT calibrates; Migacz, 2017). Zeros do not count: 0 is a whole
+--- number in every range, and behind a ReLU half of all values would be one bin, which only ranges
+--- that cut most of the others off would tell from the bins beside it.
 ---@param h table histogram
 ---@param lo number
 ---@param hi number

@@ -82,6 +82,8 @@ describe('a file', function()
       assert.matches('is big%-endian', message(ridge.data.npy, path))
       write(npy('>i1', '(2,)', '\1\255')) -- one byte has no order
       assert.same({ 1, -1 }, ridge.data.npy(path):tolist())
+      write(npy('|b1', '(3,)', '\0\1\255'))
+      assert.matches('has 255 as element 3, and a bool is 0 or 1', message(ridge.data.npy, path))
       write(npy('<c8', '(1,)', ('\0'):rep(8)))
       assert.matches('type c8, which ridge does not have', message(ridge.data.npy, path))
       write(npy('<f4', '(99999999, 99999999)', ''))

@@ -161,8 +161,8 @@ describe('quant.search', function()
     local dead = ridge.nn.Sequential(ridge.nn.Linear(8, 16), ridge.nn.ReLU(),
       ridge.nn.Linear(16, 16), ridge.nn.ReLU(), ridge.nn.Linear(16, 3)):eval()
     ridge.no_grad(function() dead[1].bias:fill_(-1000) end)
-    local rows = ridge.data.Loader({ ridge.randn(40, 8), ridge.zeros(40):to 'i64' }, { batch = 20 })
-    local opts = { validate = rows, kinds = { 'i8' }, rows = false,
+    local data = ridge.data.Loader({ ridge.randn(40, 8), ridge.zeros(40):to 'i64' }, { batch = 20 })
+    local opts = { validate = data, kinds = { 'i8' }, rows = false,
       calibrate = ridge.data.Loader({ ridge.randn(40, 8) }, { batch = 20 }) }
     local s = ridge.quant.sensitivity(dead, opts)
     assert.matches('\n3 stays f32: everything that came in is 0: a constant has no range$',

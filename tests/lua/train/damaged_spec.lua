@@ -170,6 +170,17 @@ describe('a damaged file of tensors', function()
     refused('9 axes', sizes('1,1,1,1,1,1,1,1,1', '0', '4'))
   end)
 
+  it('has truths that are none, whenever they are read', function()
+    local text = with('{"a":{"dtype":"BOOL","shape":[4],"data_offsets":[0,4]}}', '\0\1\2\1')
+    refused('element 3 is 2, and a bool is 0 or 1', text)
+    for _, opts in ipairs { { lazy = true, over = 0 }, { map = true, over = 0 } } do
+      local x = ridge.load(path, opts).a
+      assert.matches('element 3 is 2', tostring(select(2, pcall(x.clone, x))))
+    end
+    put((text:gsub('\2\1$', '\0\1')))
+    assert.same({ false, true, false, true }, ridge.load(path, { map = true, over = 0 }).a:tolist())
+  end)
+
   it('names tensors that would move a terminal, which are said without', function()
     local sentence = said(with '{"\\u001b[2Ja":3}')
     assert.matches('under "%?%[2Ja"', sentence)
