@@ -275,6 +275,7 @@ ALWAYS_INLINE void open_row(const int bits, const rg_packed_row *row, const floa
       vec c[VECTORS];
 
       decode(bits, w, table, row->less, c);
+      __builtin_prefetch(w + row->w_step); /* the row that comes next */
       for (int v = 0; v < VECTORS; v++) {
         *(vec *)(y + (ptrdiff_t)v * LANES) = fused(c[v], scale, more);
       }
