@@ -197,6 +197,17 @@ describe('a mask', function()
 end)
 
 describe('a second mask', function()
+  -- What is pruned is worth less than weights that are 0 and trained.
+  it('takes what the first one took before zeros that it left', function()
+    local net = nn.Sequential(nn.Linear(4, 2))
+    net[1].weight:detach():copy_(ridge.tensor { { 0, 0, 5, 6 }, { 7, 8, 9, 10 } })
+    require('ridge.prune.mask').set({ { module = net[1], name = 'weight' } },
+      ridge.tensor({ { 1, 1, 0, 0 }, { 1, 1, 1, 1 } }):ne(0))
+    local m = ridge.prune.magnitude(net, { sparsity = 0.25 })
+    assert.same({ { true, true, false, false }, { true, true, true, true } },
+      m[1].weight_mask:tolist())
+  end)
+
   it('counts what the first one took, also where weights are drawn', function()
     for _, pattern in ipairs { 'element', 'block' } do
       local function drawn(net, sparsity, seed)

@@ -184,6 +184,21 @@ describe('branches of bytes', function()
     assert.is_true(r.max_difference <= 1 / 128)
   end)
 
+  it('are of numbers before two poolings of the same, of which each would keep its scale', function()
+    local function branch(kernel, seed)
+      return nn.Sequential(nn.MaxPool2d(kernel, { stride = 2 }), nn.Conv2d(4, 3, 1, { seed = seed }))
+    end
+    local net = nn.Sequential(nn.Conv2d(3, 4, 3, { activation = 'relu', seed = 1 }),
+      nn.Concat(2, branch(2, 2), branch(2, 3)), nn.Conv2d(6, 2, 1, { seed = 4 })):eval()
+    local q = static(net, x)
+    assert.is_true(apart(q(x), net(x)) < 0.05)
+    assert.equal('f32', q[1](x).dtype)
+    for i = 1, 2 do
+      assert.equal('nn.MaxPool2d', getmetatable(q[2].children[i].module[1]).__name)
+      assert.is_nil(q[2].children[i].module[2].fed)
+    end
+  end)
+
   it('round a part once more that others read with a scale of their own', function()
     local net = nn.Sequential(nn.Conv2d(3, 4, 3, { seed = 1 }), nn.Concat(2, nn.Dropout(0.5),
       nn.Conv2d(4, 2, 1, { seed = 2, bias = false })), nn.Conv2d(6, 2, 1, { seed = 3 })):eval()
