@@ -2,11 +2,11 @@
 /*
 ** Products with weights of a few bits on the CPU.
 **
-** Up to four rows of x are multiplied by codes as these are opened in registers, bytes as
-** bytes, and one row of f32 by vpdpbusd where it is (core/cpu/packed_digits.c): what crosses memory
-** are the few bits.  For more rows 32 rows of w are opened into a panel of our own f32 product, as far along
-** the inner axis as stays in L2, so that what opening costs is shared by all rows.  Sums are in
-** f32; threads share the rows of w.
+** Up to four rows of x are multiplied by codes as these are opened in registers, bytes as bytes,
+** and one row of f32 by vpdpbusd where it is (core/cpu/packed_digits.c): what crosses memory are the
+** few bits.  For more rows 32 rows of w are opened into a panel of our own f32 product, as far along
+** the inner axis as stays in L2, so that what opening costs is shared by all rows.  Sums are in f32;
+** threads share the rows of w.
 */
 #include <string.h>
 
@@ -145,13 +145,14 @@ rg_status rg_cpu_unpack_bits(const rg_call *call, rg_tensor *const *out, rg_fram
 /* -- The product ------------------------------------------------------------------------------- */
 
 enum {
-  /* Weights of a row that are opened at a time, 32 rows of them twice: 128 KB, and where there is no
-  ** AVX-512 256 KB.  What is read next is foreseen the sooner the longer they are: on Zen 3, 4096 x
-  ** 4096 for 32 rows, 128, 256, 512 and 1024 had 0.63, 0.75, 0.90 and 1.05 of the speed of f32. */
+  /* Weights of a row that are opened at a time, 32 rows of them twice: 128 KB, and where there is
+  ** no AVX-512 256 KB.  What is read next is foreseen the sooner the longer they are: on Zen 3,
+  ** 4096 x 4096 for 32 rows, 128, 256, 512 and 1024 had 0.63, 0.75, 0.90 and 0.93 .. 1.05 of the
+  ** speed of f32. */
   DEPTH = 512,
   DEPTH_MOST = 1024,
   APART = DEPTH_MOST + 16, /* of those rows: at 4 KB they would fall into two sets of L1 */
-  WIDENED = 1024      /* scales that are brought to f32 at a time, of four rows at least */
+  WIDENED = 1024           /* scales that are brought to f32 at a time, of four rows at least */
 };
 
 typedef struct work {

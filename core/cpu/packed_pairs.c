@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Weights of a few bits times x of bytes where there is no vpdpbusd: by vpmaddubsw, which multiplies
-** unsigned codes by signed x and adds two products in 16 bits.  Up to six bits these cannot
-** saturate: at most 2 x 63 x 128.  Codes of eight bits are multiplied in 16 bits by vpmaddwd.
+** Weights of a few bits times x of bytes where there is no vpdpbusd: by vpmaddubsw, which
+** multiplies unsigned codes by signed x and adds two products in 16 bits.  Up to six bits these
+** cannot saturate: at most 2 x 63 x 128.  Codes of eight bits are multiplied by vpmaddwd.
 **
 ** A lane sums the same four neighbours as one of vpdpbusd does, and lanes are added up in the same
 ** order: so results are those of core/cpu/packed_vnni.c to the last bit.
@@ -46,8 +46,8 @@ ALWAYS_INLINE __m256i bytes_of(const int bits, const uint8_t *p)
     return _mm256_or_si256(code, _mm256_slli_epi16(two, 4));
   }
   if (bits == 3) {
-    const __m256i byte = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
-                                            0x0303030303030303);
+    const __m256i byte =
+        _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
     const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
 
     memcpy(&ones, p + 8, sizeof(ones));

@@ -5,8 +5,8 @@
 **
 ** With vectors of sixteen the codes are places in a table of as many floats, of which an
 ** instruction reads the lower bits of a place and no others (vpermps): nothing has to be masked or
-** converted.  With vectors of eight that does for codes of two bits (vpermilps); others become whole
-** numbers of 32 bits, eight bytes at a time, and then floats.
+** converted.  With vectors of eight that does for codes of two bits (vpermilps); others become
+** whole numbers of 32 bits, eight bytes at a time, and then floats.
 */
 #include <string.h>
 

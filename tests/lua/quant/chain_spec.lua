@@ -184,9 +184,10 @@ describe('branches of bytes', function()
     assert.is_true(r.max_difference <= 1 / 128)
   end)
 
-  it('are of numbers before two poolings of the same, of which each would keep its scale', function()
+  it('are of numbers before two poolings of the same', function()
     local function branch(kernel, seed)
-      return nn.Sequential(nn.MaxPool2d(kernel, { stride = 2 }), nn.Conv2d(4, 3, 1, { seed = seed }))
+      return nn.Sequential(nn.MaxPool2d(kernel, { stride = 2 }),
+        nn.Conv2d(4, 3, 1, { seed = seed }))
     end
     local net = nn.Sequential(nn.Conv2d(3, 4, 3, { activation = 'relu', seed = 1 }),
       nn.Concat(2, branch(2, 2), branch(2, 3)), nn.Conv2d(6, 2, 1, { seed = 4 })):eval()
