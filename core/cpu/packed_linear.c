@@ -3,10 +3,10 @@
 ** Products with weights of a few bits on the CPU.
 **
 ** Up to four rows of x are multiplied by codes as these are opened in registers, bytes as bytes,
-** and one row of f32 by vpdpbusd where it is (core/cpu/packed_digits.c): what crosses memory are the
-** few bits.  For more rows 32 rows of w are opened into a panel of our own f32 product, as far along
-** the inner axis as stays in L2, so that what opening costs is shared by all rows.  Sums are in f32;
-** threads share the rows of w.
+** and one row of f32 by vpdpbusd where it is (core/cpu/packed_digits.c): what crosses memory are
+** the few bits.  For more rows 32 rows of w are opened into a panel of our own f32 product, as far
+** along the inner axis as stays in L2, so that what opening costs is shared by all rows.  Sums are
+** in f32; threads share the rows of w.
 */
 #include <string.h>
 
