@@ -51,6 +51,13 @@ end
 --- Set by nn: where in a network the error was made, as text.
 M.context = nil
 
+--- Raise an error again where it is that of Ctrl-C: whoever tries something and goes on where it
+--- fails goes on with nothing then.
+---@param err any what pcall caught
+function M.pass_interrupt(err)
+  if M.is_error(err) and err.code == 'EINTR' then error(err, 0) end
+end
+
 -- What was typed or stored may hold escapes, which a terminal would act on; an address says
 -- nothing.
 local function printable(text)

@@ -56,6 +56,7 @@ local function outcome_of(graph, saved)
   end)
   trial.restore(saved)
   if ok then return result end
+  blame.pass_interrupt(result)
   return nil, blame.is_error(result) and result.message or tostring(result)
 end
 

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- What memory a graph needs: g:memory().
 
+local blame = require 'ridge.blame'
 local ffi = require 'ffi'
 local call = require 'ridge.ffi.call'
 local dtype = require 'ridge.tensor.dtype'
@@ -136,6 +137,7 @@ end
 local function ask_plan(graph, m)
   local ok, plan = pcall(graph.plan, graph)
   if not ok then
+    blame.pass_interrupt(plan)
     m.why = tostring(plan):match '^[^\n]*'
     return
   end

@@ -26,6 +26,19 @@ end
 
 -- -- What may change ------------------------------------------------------------------------
 
+-- A table that a function takes is an argument; lists with names of sizes in them are none.
+local function misspelled(last)
+  local key, value = next(last)
+  if next(last, key) ~= nil or type(value) ~= 'table' or key == 'sizes' then return end
+  for _, list in pairs(value) do
+    for _, size in pairs(type(list) == 'table' and not getmetatable(list) and list or {}) do
+      if type(size) == 'string' and blame.near(tostring(key), { 'sizes' }) then
+        fail('there is no option %s (did you mean sizes?)', blame.show(key))
+      end
+    end
+  end
+end
+
 --- The options of a call of ridge.graph: what stands last, where that is { sizes = ... }.
 ---@param ... any the call's arguments
 ---@return table|nil sizes
@@ -33,7 +46,9 @@ end
 function M.option(...)
   local n = select('#', ...)
   local last = n > 0 and select(n, ...) or nil
-  if type(last) ~= 'table' or getmetatable(last) or type(last.sizes) ~= 'table' then
+  if type(last) ~= 'table' or getmetatable(last) then return nil, n end
+  if type(last.sizes) ~= 'table' then
+    misspelled(last)
     return nil, n
   end
   for key in pairs(last) do
@@ -249,7 +264,10 @@ local function gives_the_same(made, graph, args)
       return trial.outcome(saved, list)
     end)
     trial.restore(saved)
-    if not ok then return false end
+    if not ok then
+      blame.pass_interrupt(results)
+      return false
+    end
     came[i] = results
   end
   return (trial.difference(came[1], came[2]))
@@ -263,6 +281,7 @@ local function compare(sizes, made, n)
   end
   local ok, graph = pcall(sizes.again, n)
   if not ok then
+    blame.pass_interrupt(graph)
     fail('at: where %s is %d the function fails: %s', sizes.name, n,
       blame.is_error(graph) and graph.message or tostring(graph))
   end
@@ -281,6 +300,11 @@ end
 function M.at(graph, n, check)
   local sizes = graph._sizes
   if not sizes then
+    local from = graph._recorded and graph._recorded._sizes
+    if from then
+      fail('at: this is a copy of the graph where %s is %d; g:at(n) first, then passes', from.name,
+        from.value)
+    end
     fail "at: no size of this graph may change: ridge.graph(f, x, { sizes = { { 'N', 3 } } })"
   end
   if type(n) ~= 'number' or n < 1 or n ~= math.floor(n) or n > 2 ^ 31 then
@@ -322,6 +346,16 @@ function M.shapes(graph)
   return list
 end
 
+-- The graph at one of the three sizes; what fails there may run at the size of the call.
+local function tried(again, name, n)
+  local ok, graph = pcall(again, n)
+  if ok then return graph end
+  blame.pass_interrupt(graph)
+  if not blame.is_error(graph) then error(graph, 0) end
+  fail('where %s is %d it fails, and it is recorded at %d, %d and %d: %s', name, n, AT[1], AT[2],
+    AT[3], graph.message)
+end
+
 --- Record a function whose arguments have sizes that may change.
 ---@param record function records a call: f, ... gives a graph
 ---@param parse function a graph out of its text
@@ -347,7 +381,7 @@ function M.record(record, parse, sizes, f, ...)
     return graph
   end
   for i, n in ipairs(AT) do
-    local graph = again(n)
+    local graph = tried(again, name, n)
     if #graph:states() > 0 then
       fail 'it writes to what was there before, and sizes that may change take runs of their own'
     end

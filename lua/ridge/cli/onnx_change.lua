@@ -89,8 +89,13 @@ local function shape_of(input)
   return ('%s[%s]'):format(input.type, table.concat(parts, ','))
 end
 
--- How far b lies from a: the largest difference of the largest value, and where it is.
-local function distance(a, b)
+--- How far b lies from a: the largest difference of the largest value, and where it is; infinities
+--- and nan that are in both are no difference.
+---@param a Tensor
+---@param b Tensor of the same type and shape
+---@return number
+---@return number|nil
+function M.distance(a, b)
   if a.count == 0 then return 0 end
   local x, y = a:to 'f64':contiguous():view(-1), b:to 'f64':contiguous():view(-1)
   local both = x:eq(y):to 'f64':maximum(x:ne(x):to 'f64' * y:ne(y):to 'f64') -- nan in both
@@ -137,7 +142,7 @@ function M.diff(a_path, b_path, opt, sizes)
       plain.print(('%s: %s against %s\n'):format(name, y:describe(), z:describe()))
       status = 1
     else
-      local far, at = distance(y, z)
+      local far, at = M.distance(y, z)
       plain.print(('%s: %s, %s\n'):format(name, y:describe(), far == 0 and 'the same bits'
         or ('largest difference %.3g of the largest value, at element %d'):format(far, at)))
       if not (far <= opt.tolerance) then status = 1 end

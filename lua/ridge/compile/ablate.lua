@@ -63,6 +63,10 @@ end
 
 local function fill(plan, x)
   if x == nil then return end
+  if not ref.is(x) and type(x) ~= 'table' then
+    blame.raise('graph:ablate: x is a tensor, or a table of tensors, got ' .. blame.show(x), 'EARG',
+      'graph')
+  end
   plan:run(ref.is(x) and { x } or x)
 end
 

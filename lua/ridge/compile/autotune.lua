@@ -6,6 +6,7 @@
 --- What was found counts for the same graph, and the
 --- same kind of node, again, in the table of choices that ridge.backend.save_choices keeps.
 
+local blame = require 'ridge.blame'
 local apart = require 'ridge.compile.apart'
 local chains = require 'ridge.compile.chains'
 local canonical = require 'ridge.store.canonical'
@@ -68,7 +69,10 @@ end
 -- Another way, where it is faster; ms of the best one and of that.
 local function faster_than(r, best, names, options, edit)
   local ok, other = pcall(entry.make, r, names, options.tolerance, edit)
-  if not ok then return nil end
+  if not ok then
+    blame.pass_interrupt(other)
+    return nil
+  end
   local ms = timing.medians { options.runner(best.plan), options.runner(other.plan) }
   trial.restore(r.saved)
   if ms[2] < FASTER * ms[1] then return other, ms end

@@ -129,17 +129,22 @@ end
 
 -- The one of the modes that was measured fastest.
 local function choose(self, size, r)
-  local list = {}
+  local list, why = {}, nil
   for _, mode in ipairs(MODES) do
     local ok, made = pcall(make, self, r, mode)
     if ok then
       made.mode = mode
       list[#list + 1] = made
     else
-      self.say(('compile: %s: mode %s is left out: %s'):format(size.text, mode, text_of(made)))
+      blame.pass_interrupt(made)
+      why = text_of(made)
+      self.say(('compile: %s: mode %s is left out: %s'):format(size.text, mode, why))
     end
   end
-  if #list == 0 then return nil, 'no mode works' end
+  if #list == 0 then
+    if not self.fallback then blame.raise('compile: no mode works: ' .. why, 'ECAPTURE', 'compile') end
+    return nil, 'no mode works: ' .. why
+  end
   time(self, size, r, list)
   local best = list[1]
   for _, made in ipairs(list) do
@@ -170,7 +175,11 @@ local function try_modes(self, size, r)
       time(self, size, r, { made })
       return made
     end
-    if not self.fallback then error(made, 0) end
+    blame.pass_interrupt(made)
+    if not self.fallback then
+      blame.raise(('compile: %s: mode %s: %s'):format(size.text, mode, text_of(made)),
+        blame.is_error(made) and made.code or 'ECAPTURE', 'compile')
+    end
     size.why = text_of(made)
     self.say(('compile: %s: mode %s: %s; now %s'):format(size.text, mode, size.why,
       modes[i + 1] and 'mode ' .. modes[i + 1] or 'the function as it is'))
@@ -207,6 +216,7 @@ end
 
 -- It could not be recorded: what the call returns then.
 local function unrecorded(self, size, err, seen)
+  blame.pass_interrupt(err)
   local code = blame.is_error(err) and err.code
   if seen and not seen.ended and not seen.misread and code ~= 'ECAPTURE' and code ~= 'ENOSUP' then
     error(err, 0) -- the function's own
@@ -303,7 +313,8 @@ local function prove(self, size, ...)
       return results
     end
     size.made.plan:release()
-    give_up(self, size, ('its plan computes something else than the function: off by %.2g of the '
+    size.made, size.mode = nil, nil
+    refuse(self, size, ('its plan computes something else than the function: off by %.2g of the '
       .. 'largest number'):format(difference))
   elseif hides and not self.parameters then
     by_gradients(self, list)

@@ -187,7 +187,9 @@ function E:cast(name, from, to)
     if own[1] < range[1] then name = self:node('Max', { name, self:number(range[1], from) }) end
     if own[2] > range[2] then name = self:node('Min', { name, self:number(range[2], from) }) end
   end
-  return self:node('Cast', { name }, { to = fields.type[to] })
+  -- ridge's 8-bit floats have no largest number for what lies beyond: that is nan, or inf
+  local saturate = to:find '^f8' and 0 or nil
+  return self:node('Cast', { name }, { to = fields.type[to], saturate = saturate })
 end
 
 -- -- Values -------------------------------------------------------------------------------------

@@ -236,8 +236,9 @@ function Result:__tostring()
         self.sizes_tested == 1 and '' or 's') or ''),
   }
   if self.external then
-    table.insert(lines, 2, ('weights      %s, %.3f MB: more than a protobuf file holds'):format(
-      self.external, self.external_bytes / 2 ^ 20))
+    table.insert(lines, 2, ('weights      %s, %.3f MB: more than %s'):format(self.external,
+      self.external_bytes / 2 ^ 20, self.external_above and ('%.0f bytes, as external says'):format(
+      self.external_above) or 'a protobuf file holds'))
   end
   return table.concat(lines, '\n')
 end
@@ -373,6 +374,7 @@ function M.export(net, path, opts)
     ir_version = model.ir_version, num_parameters = parameters_of(net, graph),
     model_size_mb = (written.bytes + (written.external_bytes or 0)) / 2 ^ 20,
     external = written.external, external_bytes = written.external_bytes,
+    external_above = written.external and opts.external or nil,
     inputs = model.graph.inputs, outputs = model.graph.outputs,
     input_shapes = shapes_of(model.graph.inputs), output_shapes = shapes_of(model.graph.outputs),
     nodes = #model.graph.nodes, passes = opts.optimize and M.PASSES or {} }, Result)

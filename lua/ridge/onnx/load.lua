@@ -183,6 +183,21 @@ local function inputs_of(self, graph)
   return list
 end
 
+-- Inputs and outputs of types that no tensor has are refused by name.
+local NEVER = { string = true, complex64 = true, complex128 = true, sequence = true, map = true,
+  optional = true, opaque = true }
+
+local function check_types(what, graph)
+  for kind, list in pairs { input = graph.inputs, output = graph.outputs } do
+    for _, value in ipairs(list) do
+      if NEVER[value.type] then
+        blame.raise(("%s: %s '%s' is of type %s, which ridge has not"):format(what, kind,
+          node.told(value.name), value.type), 'ENOSUP', 'onnx.load')
+      end
+    end
+  end
+end
+
 -- What the file says of an input, against what was given; a net of another type takes that.
 local function check(input, x, what, float)
   ref.need(x, what)
@@ -238,6 +253,7 @@ end
 
 function Model:init(model, what, given, bytes)
   local graph = prepare.model(model, what)
+  check_types(what, graph)
   self.what, self.opset = what, model.opset
   self.fields, self.held, self.fixed, self.values = {}, {}, {}, {}
   self._alike = {} -- by field: the last number behind it

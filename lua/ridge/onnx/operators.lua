@@ -12,7 +12,7 @@ local LIST = {
   { 'AveragePool', 11, 1, 1, 1, { kernel_shape = 'ints', strides = 'ints', pads = 'ints',
     count_include_pad = 'int' } },
   { 'BatchNormalization', 9, 5, 5, 1, { epsilon = 'float' } },
-  { 'Cast', 13, 1, 1, 1, { to = 'int' } }, { 'Ceil', 13, 1, 1, 1 },
+  { 'Cast', 13, 1, 1, 1, { to = 'int', saturate = 'int' } }, { 'Ceil', 13, 1, 1, 1 },
   { 'Clip', 13, 1, 3, 1 },
   { 'Concat', 13, 1, 2 ^ 31, 1, { axis = 'int' } },
   { 'ConstantOfShape', 9, 1, 1, 1, { value = 'tensor' } },

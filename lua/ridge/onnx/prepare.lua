@@ -12,7 +12,9 @@ local told = node.told
 local M = {}
 
 local DEEPEST = 64       -- functions and graphs inside each other
-local MOST = 1000000     -- nodes after functions were written out
+local MOST = 1000000     -- nodes after functions were written out, in a large file
+local FEWEST = 65536     -- ... and that any file may have
+local BYTES_EACH = 8     -- and one for each so many of its bytes
 local OLDEST, NEWEST = 7, 24
 local NEVER = { Loop = true, Scan = true }
 
@@ -106,14 +108,16 @@ local function add_nodes(state, raws, opsets, list, depth)
     local f = state.functions[domain .. ':' .. raw.op]
     if f then
       state.calls = state.calls + 1
-      if state.calls > MOST then
-        blame.raise(('%s: its functions are called more than %d times'):format(state.what, MOST))
+      if state.calls > state.most then
+        blame.raise(('%s: its functions are called more than %d times, too often for its size'):format(
+          state.what, state.most))
       end
       add_nodes(state, body_of(raw, f, state.calls), f.opset or opsets, list, depth + 1)
     else
       state.nodes = state.nodes + 1
-      if state.nodes > MOST then
-        blame.raise(('%s: it has more than %d nodes'):format(state.what, MOST))
+      if state.nodes > state.most then
+        blame.raise(('%s: it has more than %d nodes where its functions are written out, too many for '
+          .. 'its size'):format(state.what, state.most))
       end
       local opset = opsets[domain] or domain == '' and opsets['ai.onnx'] or 1
       local n = node.of(raw, opset)
@@ -273,7 +277,9 @@ function M.model(model, what)
     blame.raise(('%s: it is of opset %d; %d to %d are read'):format(what, version, OLDEST, NEWEST),
       'ENOSUP', 'onnx.load')
   end
-  local state = { what = what, functions = {}, unknown = {}, nodes = 0, calls = 0, outer = false }
+  local most = math.min(MOST, FEWEST + math.floor((model.bytes or MOST * BYTES_EACH) / BYTES_EACH))
+  local state = { what = what, functions = {}, unknown = {}, nodes = 0, calls = 0, outer = false,
+    most = most }
   for _, f in ipairs(model.functions or {}) do
     state.functions[standard(f.domain) .. ':' .. f.name] = f
   end

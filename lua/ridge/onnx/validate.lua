@@ -65,6 +65,7 @@ function M.fault(path)
   local ok, model = pcall(file.read, path, 'onnx.export')
   if not ok then
     if not blame.is_error(model) then error(model, 0) end
+    blame.pass_interrupt(model)
     return model.message
   end
   local opset, made, known = model.opset[''], {}, {}
