@@ -372,6 +372,12 @@ describe("a pass's worth", function()
     assert.is_false(ok)
     assert.matches('no passes have run on this graph', tostring(err), 1, true)
     g = g:optimize {}
+    for _, x in ipairs { 3, 'x', true } do
+      ok, err = pcall(g.ablate, g, x)
+      assert.is_false(ok)
+      assert.matches('graph:ablate: x is a tensor, or a table of tensors, got ', tostring(err), 1,
+        true)
+    end
     ok, err = pcall(g.ablate, g, nil, 3)
     assert.is_false(ok)
     assert.matches('graph:ablate: options are a table, got 3', tostring(err), 1, true)

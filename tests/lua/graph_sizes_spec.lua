@@ -93,7 +93,19 @@ describe('a graph whose batch may change', function()
       refused('is no name', function(a) return a * 1 end, x, { sizes = { { name, 3 } } })
     end
     refused('sizes name no size', function(a) return a * 1 end, x, { sizes = { { 4, 3 } } })
+    -- the size of the call would do, and one of the three does not
+    refused('where H is 2 it fails, and it is recorded at 2, 3 and 7: conv2d: ',
+      nn.Conv2d(2, 3, 5):eval(), ridge.ones(1, 2, 8, 8), { sizes = { { 1, 2, 'H', 8 } } })
+    refused("there is no option 'size' (did you mean sizes?)", function(a) return a * 1 end, x,
+      { size = { { 'N', 3 } } })
+    -- a table that a function takes is none of these
+    for _, taken in ipairs { { size = { 4, 3 } }, { size = { { 4, 3 } } }, { sized = 'N' },
+      { size = { { 'N', 3 } }, more = 1 }, { names = { { 'N', 3 } } } } do
+      assert.truthy(ridge.graph(function(a) return a * 1 end, x, taken))
+    end
     local g = ridge.graph(function(a) return a * 1 end, x, sizes)
+    refused('this is a copy of the graph where N is 4; g:at(n) first, then passes', g.at,
+      g:optimize 'standard', 9)
     for _, n in ipairs { 0, 1.5, 'x' } do
       assert.is_false((pcall(function() return g:at(n) end)))
     end

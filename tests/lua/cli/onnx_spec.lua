@@ -24,6 +24,34 @@ describe('ridge onnx', function()
     assert.matches('status 0', text, 1, true)
   end)
 
+  it('takes nan and infinities that are in both for the same', function()
+    local ridge = require 'ridge'
+    local path = os.tmpname()
+    ridge.onnx.export(function(x) return x:log(), x / 0, (x / 0) * 0 + x end, path,
+      { x = ridge.ones(4, 3) })
+    local text = said('check ' .. path)
+    os.remove(path)
+    assert.matches('ok: %d nodes; called and as a plan it gives the same\nstatus 0', text)
+  end)
+
+  it('says it, with status 1, where the plan gives something else', function()
+    local ridge = require 'ridge'
+    local path, graph = os.tmpname(), ridge.graph
+    ridge.onnx.export(function(x) return x * 2 end, path, { x = ridge.ones(4, 3) })
+    local text, plain = '', require 'ridge.plain'
+    local print = plain.print
+    plain.print = function(...) text = text .. table.concat { ... } end
+    ridge.graph = function(m, ...)
+      return graph(function(x) return m(x) * 1.1 end, ...)
+    end
+    local ok, status = pcall(require('ridge.cli.onnx').main, { 'check', path })
+    plain.print, ridge.graph = print, graph
+    os.remove(path)
+    assert.same({ true, 1 }, { ok, status })
+    assert.matches('NOT THE SAME: 1 node; called and as a plan it differs by 0.1 of the largest',
+      text, 1, true)
+  end)
+
   it('runs it', function()
     local text = said('run ' .. FOLDER .. 'flatten_by_shape.onnx --size N=5 --times 3')
     assert.matches('y: f32[5,2], from', text, 1, true)

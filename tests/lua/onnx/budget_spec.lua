@@ -93,3 +93,45 @@ describe('a small ONNX file that asks for gigabytes', function()
       { 'y' }, { s = { 2 ^ 24 + 1 }, d = { 1 } }))
   end)
 end)
+
+describe('functions of an ONNX file', function()
+  -- Each calls the one before it twice: 2 ^ depth nodes.
+  local function model(depth, bytes)
+    local m = model_of({ { 'F' .. depth, { 'x' }, { 'y' } } }, { 'y' }, {})
+    m.graph.inputs[1], m.bytes, m.functions = { name = 'x', type = 'f32' }, bytes, {}
+    for k = 0, depth do
+      local op = k == 0 and 'Neg' or 'F' .. k - 1
+      m.functions[k + 1] = { name = 'F' .. k, domain = '', inputs = { 'a' }, outputs = { 'b' },
+        nodes = { { op = op, inputs = { 'a' }, outputs = { 'c' }, attributes = {} },
+          { op = op, inputs = { 'c' }, outputs = { 'b' }, attributes = {} } } }
+    end
+    return m
+  end
+
+  it('are written out as often as the size of the file allows', function()
+    assert.equal(2 ^ 9, #load.of(model(8, 1000), 'g.onnx').nodes)
+    assert.matches('g.onnx: its functions are called more than 65661 times, too often for its '
+      .. 'size', failure(load.of, model(16, 1000), 'g.onnx'), 1, true)
+    local many = model(15, 1000) -- 65,535 calls
+    table.insert(many.functions[1].nodes, { op = 'Neg', inputs = { 'b' }, outputs = { 'd' },
+      attributes = {} })
+    assert.matches('g.onnx: it has more than 65661 nodes where its functions are written out, too '
+      .. 'many for its size', failure(load.of, many, 'g.onnx'), 1, true)
+  end)
+end)
+
+describe('an ONNX file with values of types that no tensor has', function()
+  it('is refused by their names when it is loaded', function()
+    for _, kind in ipairs { 'string', 'sequence', 'optional', 'map', 'complex64', 'complex128',
+      'opaque' } do
+      for _, list in ipairs { 'inputs', 'outputs' } do
+        local m = model_of({ { 'Identity', { 'x' }, { 'y' } } }, { 'y' }, {})
+        m.graph.inputs[1] = { name = 'x', type = 'f32' }
+        m.graph[list][1].type = kind
+        assert.matches(("g.onnx: %s '%s' is of type %s, which ridge has not"):format(
+          list:sub(1, -2), list == 'inputs' and 'x' or 'y', kind), failure(load.of, m, 'g.onnx'), 1,
+          true)
+      end
+    end
+  end)
+end)

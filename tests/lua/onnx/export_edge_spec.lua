@@ -153,6 +153,27 @@ describe('ridge.onnx.export at its edges', function()
     assert.is_false(r.inference_test_passed)
   end)
 
+  it('casts to floats of 8 bits as the net does, which knows nan and inf beyond the largest', function()
+    local x = ridge.tensor { -1e9, -500, -448, 0.3, 448, 464, 465, 500, 6e4, 1e6, math.huge, 0 / 0 }
+    for _, name in ipairs { 'f8e4m3', 'f8e5m2' } do
+      local r = export(function(a) return a:to(name):to 'f32' end, x, { opset = 21 })
+      assert.equal(0, r.max_difference)
+      refused('ONNX has no Cast of f8%w+ in operators of version 18', function(a)
+        return a:to(name):to 'f32'
+      end, x, { opset = 18 })
+    end
+  end)
+
+  it('says why weights are beside the model', function()
+    local net = nn.Linear(30, 40)
+    local r = export(net, ridge.randn(2, 30), { external = 100 })
+    assert.matches('weights +[^\n]+%.data, [%d.]+ MB: more than 100 bytes, as external says',
+      tostring(r))
+    os.remove(PATH .. '.data')
+    r = export(net, ridge.randn(2, 30), { external = 1e6 })
+    assert.is_nil(tostring(r):find 'as external')
+  end)
+
   it('gives remainders of large quotients their bits', function()
     local r = export(function(x) return x:remainder(0.3), x:remainder(-0.3) end,
       ridge.randn(4, 7) * 1000)
