@@ -55,10 +55,12 @@ describe('ridge.compile whose modes fail', function()
     end
   end)
 
-  it('says in the report why none works', function()
+  it('says in the report why none works, and of each that was tried', function()
+    local lines = { default = 1, ['reduce-overhead'] = 3, ['max-autotune'] = 2, auto = 4 }
     for _, mode in ipairs(MODES) do
       local f = compiled(net, { mode = mode, passes = { 'fallback_spec: gelu for relu' } })
       assert.equal(1, f(x):eq(net(x)):all():item())
+      assert.equal(lines[mode], #said)
       local row = f:report()[1]
       assert.equal('eager', row.mode)
       assert.matches('its plan computes something else', row.why, 1, true)
@@ -77,6 +79,21 @@ describe('ridge.compile whose modes fail', function()
       f(x)
       assert.matches('now the function as it is', said[#said], 1, true)
     end
+  end)
+
+  it('has plans for each mode of autocast and of inference', function()
+    local f = compiled(net, {})
+    f(x)
+    local half = ridge.autocast('bf16', function() return f(x) end)
+    ridge.inference(f, x)
+    assert.equal(3, #said)
+    assert.equal(ridge.autocast('bf16', function() return net(x) end).dtype, half.dtype)
+    for _ = 1, 2 do
+      f(x)
+      ridge.inference(f, x)
+      ridge.autocast('bf16', function() return f(x) end)
+    end
+    assert.equal(3, #said)
   end)
 
   it('raises at the second call, where that disproves the plan of what writes', function()

@@ -51,6 +51,36 @@ describe('a graph whose batch may change', function()
     assert.same(bits.all(f(x)), bits.all(g:at(9):check():plan():run { x }))
   end)
 
+  it('has sizes that are less than their axis, and prints them', function()
+    local g = ridge.graph(function(x) return x:narrow(1, 2, x.shape[1] - 1):exp() end,
+      ridge.ones(5, 4), { sizes = { { 'N', 4 } } })
+    local shapes = g:sizes()
+    assert.same({ 'N-1', 4 }, shapes[#shapes].shape)
+    assert.matches('f32[<N-1>,4]', tostring(g), 1, true)
+    assert.is_true(ridge.graph.parse(tostring(g)):at(9):same(g:at(9)))
+  end)
+
+  it('prints what it is after it was edited', function()
+    local g = ridge.graph(function(x) return x:relu():exp() end, ridge.ones(5, 4),
+      { sizes = { { 'N', 4 } } })
+    local node = g:nodes()[1]
+    g:replace(node.outputs[1], node.inputs[1])
+    g:remove(node)
+    assert.is_nil(tostring(g):find('relu', 1, true))
+    assert.is_true(ridge.graph.parse(tostring(g)):same(g))
+  end)
+
+  it('draws no more random numbers than one recording', function()
+    local function f(x) return x:dropout(0.5) end
+    local x, after = ridge.ones(5, 4), {}
+    for i, opts in ipairs { false, { sizes = { { 'N', 4 } } } } do
+      ridge.seed(7)
+      if opts then ridge.graph(f, x, opts) else ridge.graph(f, x) end
+      after[i] = ridge.rand(3):tolist()
+    end
+    assert.same(after[1], after[2])
+  end)
+
   it('has costs that grow with the square', function()
     -- x:matmul(x:t()): 2 * N * 4 * N flops, and it reads x twice and writes N * N
     local g = ridge.graph(function(x) return x:matmul(x:t()) + x:sum() end, ridge.ones(5, 4),

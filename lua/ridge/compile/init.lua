@@ -142,8 +142,9 @@ local function choose(self, size, r)
     end
   end
   if #list == 0 then
-    if not self.fallback then blame.raise('compile: no mode works: ' .. why, 'ECAPTURE', 'compile') end
-    return nil, 'no mode works: ' .. why
+    why = 'no mode works: ' .. why
+    if not self.fallback then blame.raise('compile: ' .. why, 'ECAPTURE', 'compile') end
+    return nil, why
   end
   time(self, size, r, list)
   local best = list[1]

@@ -109,15 +109,15 @@ local function add_nodes(state, raws, opsets, list, depth)
     if f then
       state.calls = state.calls + 1
       if state.calls > state.most then
-        blame.raise(('%s: its functions are called more than %d times, too often for its size'):format(
-          state.what, state.most))
+        blame.raise(('%s: its functions are called more than %d times, too often for its size')
+          :format(state.what, state.most))
       end
       add_nodes(state, body_of(raw, f, state.calls), f.opset or opsets, list, depth + 1)
     else
       state.nodes = state.nodes + 1
       if state.nodes > state.most then
-        blame.raise(('%s: it has more than %d nodes where its functions are written out, too many for '
-          .. 'its size'):format(state.what, state.most))
+        blame.raise(('%s: it has more than %d nodes where its functions are written out, too many '
+          .. 'for its size'):format(state.what, state.most))
       end
       local opset = opsets[domain] or domain == '' and opsets['ai.onnx'] or 1
       local n = node.of(raw, opset)

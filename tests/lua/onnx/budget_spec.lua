@@ -135,3 +135,50 @@ describe('an ONNX file with values of types that no tensor has', function()
     end
   end)
 end)
+
+describe('a net out of an ONNX file', function()
+  local function net(nodes, numbers, kind, shape)
+    local m = model_of(nodes, { 'y' }, numbers)
+    m.graph.inputs[1] = { name = 'x', type = kind or 'f32', shape = shape }
+    return load.of(m, 'g.onnx')
+  end
+
+  it('refuses inputs of another shape than the file says', function()
+    local m = net({ { 'Neg', { 'x' }, { 'y' } } }, {}, 'f32', { 'N', 3 })
+    assert.same({ 5, 3 }, m(ridge.ones(5, 3)).shape)
+    for _, x in ipairs { ridge.ones(5, 4), ridge.ones(3), ridge.ones(1, 5, 3) } do
+      assert.matches("g.onnx: input 1, 'x': it is f32[N,3], got f32[", failure(m, x), 1, true)
+    end
+  end)
+
+  it('draws at each call what nothing else is read for', function()
+    local m = net({ { 'RandomNormal', {}, { 'r' }, { shape = { type = 'ints', value = { 64 } } } },
+      { 'Add', { 'x', 'r' }, { 'y' } } }, {})
+    local x = ridge.zeros(64)
+    assert.equal(0, m(x):eq(m(x)):to('f32'):sum():item())
+  end)
+
+  it('has bounds of a Clip for constants where they are those of ReLU6 alone', function()
+    for _, case in ipairs { { 0, 6, 0 }, { -1, 6, 2 }, { 0, 5, 2 } } do
+      local m = net({ { 'Clip', { 'x', 'lo', 'hi' }, { 'y' } } },
+        { lo = ridge.full(case[1], {}), hi = ridge.full(case[2], {}) })
+      assert.equal(case[3], (m:num_parameters()))
+    end
+  end)
+
+  it('has running statistics for buffers, scale and shift for parameters', function()
+    local m = net({ { 'BatchNormalization', { 'x', 's', 'b', 'mean', 'var' }, { 'y' } } },
+      { s = ridge.ones(3), b = ridge.zeros(3), mean = ridge.zeros(3), var = ridge.ones(3) })
+    for name, is_parameter in pairs { s = true, b = true, mean = false, var = false } do
+      assert.equal(is_parameter, m[name].requires_grad, name)
+    end
+  end)
+
+  it('hands out a constant that nobody can change', function()
+    local m = net({ { 'Shape', { 'k' }, { 'y' } }, { 'Neg', { 'x' }, { 'z' } } },
+      { k = ridge.ones(2, 5) })
+    local x = ridge.ones(3)
+    m(x):fill_(9)
+    assert.same({ 2, 5 }, m(x):tolist())
+  end)
+end)

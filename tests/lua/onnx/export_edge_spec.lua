@@ -153,7 +153,7 @@ describe('ridge.onnx.export at its edges', function()
     assert.is_false(r.inference_test_passed)
   end)
 
-  it('casts to floats of 8 bits as the net does, which knows nan and inf beyond the largest', function()
+  it('casts to floats of 8 bits as the net does, beyond their largest number too', function()
     local x = ridge.tensor { -1e9, -500, -448, 0.3, 448, 464, 465, 500, 6e4, 1e6, math.huge, 0 / 0 }
     for _, name in ipairs { 'f8e4m3', 'f8e5m2' } do
       local r = export(function(a) return a:to(name):to 'f32' end, x, { opset = 21 })
