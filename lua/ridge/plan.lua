@@ -222,7 +222,7 @@ end
 ---@return cdata rg_plan pointer, finalized
 function M.take(self)
   local pointer = self._p
-  self._p, self.results, self.n_results = nil, {}, 0
+  self._p, self.results = nil, {}
   return pointer
 end
 
@@ -231,7 +231,7 @@ function Plan:release()
   if self._p ~= nil then
     C.rg_plan_release(ffi.gc(self._p, nil))
     self._p = nil
-    self.results, self.n_results, self.parameters, self.inputs = {}, 0, {}, nil
+    self.results, self.parameters, self.inputs = {}, {}, nil
     self.graph, self.emitted, self.leaves = nil, nil, nil
   end
 end

@@ -279,6 +279,17 @@ static void test_fitted(void)
   puts_costs(c);
   is_int(fitted(4, 5, 6, RG_BF16, false, OWN), DNNL, "OpenBLAS has no product of bf16");
   is_int(rg_path_costs_count(), 2, "two kinds");
+  c = costs_of(3, 2, 1);
+  for (int32_t isa = 0; isa < RG_ISA_COUNT; isa++) {
+    c.isa = isa;
+    c.threads = 3;
+    puts_costs(c);
+  }
+  is_int(rg_path_costs_count(), 2 + RG_ISA_COUNT, "one for each set of instructions");
+  c.isa = -1;
+  refused(c, "none below the first");
+  c.isa = RG_ISA_COUNT;
+  refused(c, "nor above the last");
   c = costs_of(0, 0, 0);
   c.ns[OWN][3] = 1;
   c.ns[DNNL][5] = 10;

@@ -40,6 +40,8 @@ describe('passes of the core', function()
       assert.truthy(tostring(e):find(text, 1, true), tostring(e))
     end
     refused('is a pass of the core', 'dead_code_elimination', function() end)
+    local _, of_core = pcall(ridge.graph.pass, 'dead_code_elimination', function() end)
+    assert.same({ 'EARG', 'graph' }, { of_core.code, of_core.op })
     refused("a name and a function are expected, got 1 and nil", 1)
     refused("a name and a function are expected, got 'mine' and 'x'", 'mine', 'x')
     refused('exactness', 'mine', function() end, { exactness = 'exactly' })

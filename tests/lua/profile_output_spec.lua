@@ -448,9 +448,14 @@ describe('a picture', function()
     assert.equal('\137PNG\r\n', file:read(6))
     file:close()
     os.remove(path)
-    local ok, err = pcall(function() ridge.profile(function() end):plot() end)
-    assert.is_false(ok)
-    assert.matches('no call was made', tostring(err))
+    local x = ridge.ones(8)
+    assert.equal('figure', type(ridge.timeline(function() x:exp() end):plot().png) == 'function'
+      and 'figure')
+    for _, watch in ipairs { ridge.profile, ridge.timeline } do
+      local ok, err = pcall(function() watch(function() end):plot() end)
+      assert.is_false(ok)
+      assert.matches('no call was made', tostring(err))
+    end
   end)
 
   it('says of what nobody noted that it was not recorded, and does not call it idle', function()

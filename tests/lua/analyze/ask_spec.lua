@@ -96,6 +96,12 @@ describe('bottlenecks', function()
     assert.same({ '2 50 true', '4 25 true', '5 14 false' }, told(a:find_bottlenecks()))
     assert.same({ '2 50 true', '4 25 true' }, told(a:find_bottlenecks { over = 0.2 }))
     assert.same({ '2 50 true' }, told(a:find_bottlenecks { top = 1 }))
+    assert.equal(5, #a:find_bottlenecks { top = 2 ^ 31 })
+    for _, top in ipairs { 0, 2 ^ 31 + 1, 1.5 } do
+      local ok, err = pcall(a.find_bottlenecks, a, { top = top })
+      assert.is_false(ok)
+      assert.matches('top is ', tostring(err))
+    end
     assert.same({ '2 50 true', '4 25 true', '5 14 true', '1 10 true' },
       told(a:find_bottlenecks { over = 0.05 }))
     assert.same({ '2 50 true', '4 25 true' }, told(a:find_bottlenecks { over = 0.05, top = 2 }))

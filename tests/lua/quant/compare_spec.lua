@@ -150,6 +150,7 @@ describe('quant.compare', function()
     assert.matches('^Speedup: %d+%.%d%dx %[%d+%.%d%d, %d+%.%d%d%]\n', tostring(r))
     assert.equal('ABBA', r.comparison.design)
     assert.equal(64, r.accuracy.n)
+    assert.is_function(r.print)
   end)
 
   it('counts what is held: scales, biases and packed copies', function()

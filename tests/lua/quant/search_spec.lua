@@ -152,6 +152,12 @@ describe('quant.search', function()
     local a = require('ridge.quant.accuracy').pair(net, q, test, 'x')
     assert.matches(('on test: accuracy .*%d of 50 answers changed'):format(a.changed),
       tostring(ridge.quant.report(q)))
+    local share, lo, hi = tostring(ridge.quant.report(q)):match(
+      'on test: accuracy ([%d.]+) %% %[([%d.]+), ([%d.]+)%]')
+    assert.near(100 * a.quantized.share, tonumber(share), 0.01)
+    assert.near(100 * a.quantized.lo, tonumber(lo), 0.01)
+    assert.near(100 * a.quantized.hi, tonumber(hi), 0.01)
+    assert.is_true(a.quantized.lo < a.quantized.share) -- so that they can be told apart
     assert.matches('200 of the 200 rows of test are rows of the validation data',
       failure(ridge.quant.search, net, { validate = validate, test = validate }))
   end)

@@ -44,6 +44,23 @@ describe('progress', function()
     assert.equal('\n', out.text:sub(-1))
   end)
 
+  it('knows a rate by the passes that others count', function()
+    local work = { done = 0, total = 40 }
+    out, now = screen(), 0
+    p = progress.new('land', { total = 20 }, { style = 'bar', out = out, width = 60,
+      now = function() return now end,
+      work = function() return { done = work.done, total = work.total } end })
+    now, work.done = 10, 10
+    p:add { 'pass', 'ok' }
+    assert.matches(' 30 s left', out.text, 1, true) -- 30 of 40, one a second
+    now, work.done = 10.5, 20
+    p:add { 'ok' } -- asked a moment ago
+    assert.matches(' 30 s left', out.text:match '\r([^\r]*)$', 1, true)
+    now = 20
+    p:add { 'ok' }
+    assert.matches(' 20 s left', out.text:match '\r([^\r]*)$', 1, true)
+  end)
+
   it('takes back what is to be measured again', function()
     new('bar', nil, 40)
     now = 10

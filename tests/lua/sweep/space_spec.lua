@@ -36,6 +36,21 @@ describe('values', function()
     assert.has_error(function() space.logs(0, 1, 3) end)
   end)
 
+  it('name the number that is none', function()
+    local named = { 'the first number', 'the last number', 'the number of values' }
+    for _, name in ipairs { 'between', 'logs' } do
+      for i, what in ipairs(named) do
+        for _, none in ipairs { 0 / 0, 1 / 0, 'x' } do
+          local given = { 1, 2, 3 }
+          given[i] = none
+          local ok, err = pcall(space[name], unpack(given))
+          assert.is_false(ok, name .. ', ' .. what)
+          assert.truthy(err.message:find(what, 1, true), err.message)
+        end
+      end
+    end
+  end)
+
   it('that probe stand on the edges of tiles and beside them', function()
     local list, seen = space.probe(60, 300), {}
     for i, k in ipairs(list) do

@@ -229,6 +229,13 @@ describe('an event file', function()
     assert.equal(image[4][1], read.fields(list[3].fields[4][1])[4][1])
   end)
 
+  it('reads the size of a picture from all of its bytes', function()
+    local head = '\137PNG\r\n\26\n\0\0\0\13IHDR\1\2\3\4\5\6\7\8'
+    local list = written(function(w) w:image('large', head, 1) end)
+    local image = read.fields(list[1].fields[4][1])
+    assert.same({ 0x05060708, 0x01020304 }, { image[1][1], image[2][1] })
+  end)
+
   it('holds the parameters of a run', function()
     local list = written(function(w)
       w:hparams({ lr = 0.1, layer = 'dense', bias = false }, 'one', 99)
