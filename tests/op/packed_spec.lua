@@ -138,6 +138,20 @@ if tensors.DEVICE == 0 then describe('a product with weights of a few bits', fun
     end
   end)
 
+  it('gives back the copy of a weight with gaps', function()
+    local list = { drawn({ 3, 320 }, 'f32'), drawn({ 6, 160 }, 'u8'), drawn({ 6, 10 }, 'f16'),
+      drawn({ 6, 10 }, 'f16'), drawn({ 6 }, 'f32') }
+    local function live() return tonumber(C.rg_memory_of(0).live_bytes) end
+    for _, layout in ipairs(tensors.LAYOUTS) do
+      if layout.fits(list[2].shape) and not layout.name:find 'expand' then
+        local before = live()
+        run(list, { bits = 4 }, { [2] = layout })
+        tensors.release_all()
+        assert.equal(before, live(), layout.name)
+      end
+    end
+  end)
+
   it('has all codes back that were packed', function()
     local pack, unpack_bits = cases.pack_bits, cases.unpack_bits
     for _, bits in ipairs(BITS) do
