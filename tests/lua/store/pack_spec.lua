@@ -159,6 +159,18 @@ describe('a packed sweep', function()
         if turn == 2 then pack.update(st, 1) end
         local source = sources.of(st, sweep, 'min fwd')
         assert.equal(turn == 2, source:drawn('map', {}) ~= nil)
+        -- upwards unless more was said to be better; 0: nobody said
+        for better = -1, 1 do
+          local list = {}
+          for _, row in ipairs(source:first({ goal = { better = better, is_plain = true } }, 'fwd',
+            30)) do
+            if type(row.fwd) == 'number' and row.fwd == row.fwd then list[#list + 1] = row.fwd end
+          end
+          assert.is_true(#list > 2 and list[1] ~= list[#list])
+          for i = 2, #list do
+            assert.is_true(list[i] == list[i - 1] or (list[i] < list[i - 1]) == (better == 1))
+          end
+        end
         local said = answer.of(st, sweep, source, 'min fwd')
         local lines = { table.concat(said.sentences, ' ') }
         for _, row in ipairs(source:first(said, 'fwd', 300)) do

@@ -67,6 +67,7 @@ describe('another space of a recipe', function()
     sw = declare({ k = { 1, 2 } }, { any_name = true })
     sw.name = 'same'
     assert.equal(2, sw:dry_run { db = db, lab = lab }.reused)
+    assert.equal(0, sw:dry_run { db = db, lab = lab, reuse = false }.reused)
   end)
 
   it('measures again where it is told to, or where the same space is started again', function()
