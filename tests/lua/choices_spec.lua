@@ -31,6 +31,16 @@ describe('a measured path', function()
 
   local function net() return ridge.nn.Linear(48, 33, { seed = 1 }):eval() end
 
+  it('is not remembered where it is only measured', function()
+    local layer, x = net(), ridge.randn(20, 48)
+    local known = tonumber(C.rg_choices())
+    local list = choices.measured(6, ridge.inference, layer, x)
+    assert.equal(1, #list)
+    assert.equal(known, tonumber(C.rg_choices()))
+    ridge.autotune(ridge.inference, layer, x)
+    assert.equal(known + 1, tonumber(C.rg_choices()))
+  end)
+
   it('is measured once, with all that decides', function()
     local layer, x = net(), ridge.randn(20, 48)
     local found = ridge.autotune(ridge.inference, layer, x)

@@ -251,8 +251,10 @@ describe('ceilings of a device', function()
     facts.mhz = nil -- not reported: what it was stays
     c[1].run(100)
     assert.same({ '1200 calls', 1200 }, { log[6], c[1].clock_mhz })
+    c[1].run(120000) -- as long as wanted is long enough
+    assert.same({ '1200 calls', 7 }, { log[7], #log })
     c[1].run(120001)
-    assert.same({ '1200 calls', '1441 calls' }, { log[7], log[8] })
+    assert.same({ '1200 calls', '1441 calls' }, { log[8], log[9] })
   end)
 
   it('are products of 4096, and of 8192 where those are over in 5 ms', function()
