@@ -160,6 +160,27 @@ static void test_writes(void)
   }
 }
 
+/* What is written over one value is written over the one in its place. */
+static void test_moved(void)
+{
+  rg_graph *g;
+
+  must(rg_ir_new(&g));
+  int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+  int32_t old = unary(g, &rg_op_gelu, x), by = unary(g, &rg_op_relu, x);
+  int32_t over = node_of(g, &rg_op_relu, &old, 1, NULL, old);
+
+  is_int(rg_ir_value_at(g, over)->storage, rg_ir_value_at(g, old)->storage, "written over it");
+  is_status(rg_ir_replace(g, old, by), RG_OK, "another one is put in its place");
+  is_int(rg_ir_value_at(g, over)->was, by, "which is written over now");
+  is_int(rg_ir_value_at(g, over)->storage, rg_ir_value_at(g, by)->storage, "in its storage");
+  is_int(rg_ir_value_at(g, over)->version, rg_ir_value_at(g, by)->version + 1, "as the next");
+  is_status(rg_graph_check(g), RG_OK, "and the graph is whole");
+  is_status(rg_ir_remove(g, producer(g, old)), RG_OK, "without what was there");
+  is_status(rg_graph_check(g), RG_OK, "too");
+  rg_graph_release(g);
+}
+
 /* A body in which a value is written twice goes at once. */
 static void test_body(void)
 {
@@ -297,6 +318,7 @@ int main(void)
   test_numbered();
   test_random();
   test_writes();
+  test_moved();
   test_body();
   test_readers();
   return done();

@@ -157,6 +157,7 @@ describe('points of unlike machines', function()
       text, status = run(command .. ' --mixed --db apart.db')
       assert.equal(0, status, text)
       assert.matches(WHAT .. '.*no anchor was measured on both', text)
+      assert.matches('^[^\n]*' .. WHAT .. '[^\n]*no anchor was measured on both[^\n]*\n', text)
       assert.is_nil(run(command .. ' --mixed --db alike.db'):find('unlike', 1, true))
       assert.equal(0, select(2, run(command .. ' --db alike.db')))
       local of_one = {}
