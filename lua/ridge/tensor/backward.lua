@@ -55,7 +55,6 @@ end
 ---@param results table list of Tensor, computed while nothing was recorded
 ---@param gradient function
 ---@param flags number RG_FUNCTION_... or 0; one that goes back is given the pass that asks, too
----@return boolean recorded false: nothing requires a gradient
 function M.record(inputs, results, gradient, flags)
   drain()
   if #inputs > MOST or #results > 8 then
@@ -68,9 +67,8 @@ function M.record(inputs, results, gradient, flags)
   for i = 1, #results do list_out[i - 1] = results[i]._t end
   local id = M.number()
   call.check(C.rg_grad_record(list_in, #inputs, list_out, #results, id, flags, recorded))
-  if recorded[0] == 0 then return false end
+  if recorded[0] == 0 then return end -- nothing requires a gradient
   functions[id], count = { gradient = gradient, n = #inputs, m = #results }, count + 1
-  return true
 end
 
 -- Answer one question of the pass. What passed and is not kept releases what it held.
