@@ -11,7 +11,7 @@
 #include "ridge.h"
 #include "tap.h"
 
-/* -- On their way to oneDNN --------------------------------------------------------------------- */
+/* -- On their way to oneDNN ------------------------------------------------------------------ */
 
 enum { MEMORY, PRIMITIVE, DESCRIPTION, STREAM, ATTR, POST_OPS, KINDS };
 
@@ -114,15 +114,15 @@ static void check_ended(const char *what)
   }
 }
 
-/* -- Specs ----------------------------------------------------------------------------------------- */
+/* -- Specs ----------------------------------------------------------------------------------- */
 
 enum { MOST = 4096 };
 
 static float data_of[RG_DNNL_ARRAYS][MOST], packed[4 * MOST];
 static _Alignas(64) char scratch[1 << 20];
 
-/* An array of so many axes, side by side, the last but one fastest where it is turned. */
-static rg_dnnl_array array_of(const int64_t *size, int32_t ndim, int32_t form, bool turned)
+/* An array of so many axes, side by side, the last but one fastest where it is transposed. */
+static rg_dnnl_array array_of(const int64_t *size, int32_t ndim, int32_t form, bool transposed)
 {
   rg_dnnl_array a = { .ndim = ndim, .form = form, .dtype = RG_F32, .inner = RG_F32 };
   int64_t step = 1;
@@ -132,7 +132,7 @@ static rg_dnnl_array array_of(const int64_t *size, int32_t ndim, int32_t form, b
     a.stride[i] = step;
     step *= size[i];
   }
-  if (turned) {
+  if (transposed) {
     a.stride[ndim - 2] = 1;
     a.stride[ndim - 1] = size[ndim - 2];
   }
@@ -177,7 +177,7 @@ static rg_dnnl_spec conv_of(int32_t kind, bool grouped, int32_t act, int32_t sum
   return s;
 }
 
-/* -- What is made is ended ------------------------------------------------------------------------ */
+/* -- What is made is ended ------------------------------------------------------------------- */
 
 static void check_spec(const rg_dnnl_spec *spec, int conversions, const char *what)
 {
@@ -237,7 +237,7 @@ static void test_refused(void)
   check_ended("a product that is refused");
 }
 
-/* -- Threads --------------------------------------------------------------------------------------- */
+/* -- Threads --------------------------------------------------------------------------------- */
 
 static void test_threads(void)
 {

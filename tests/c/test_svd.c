@@ -9,7 +9,7 @@
 #include "ridge.h"
 #include "tap.h"
 
-/* -- On their way to LAPACK ------------------------------------------------------------------------ */
+/* -- On their way to LAPACK ------------------------------------------------------------------ */
 
 static int say; /* what comes out of the next solution, where it is not 0 */
 
@@ -74,7 +74,7 @@ static rg_tensor *matrix(int32_t dtype, int64_t rows, int64_t cols)
   return x;
 }
 
-/* -- SVD --------------------------------------------------------------------------------------- */
+/* -- SVD ------------------------------------------------------------------------------------- */
 
 static void test_svd(void)
 {

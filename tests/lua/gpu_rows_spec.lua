@@ -19,21 +19,21 @@ local CODE = [[
     local path = {}
     for _, each in ipairs(p.operations) do path[each.op] = each.path end
     for i, op in ipairs(OPS) do path[i] = path[op] or 'nobody says' end
-    print(n, table.concat(path, ', '))
+    print(n .. ': ' .. table.concat(path, ', '))
   end]]
 
 -- Rows of f32: four and eight packs of four for each of 256 threads; one row, or two at once, of
 -- the 227 KB of a block; 4097 elements are no packs.
 local WANTED = [[
-64	registers, registers, registers, registers
-4096	registers, registers, registers, registers
-4100	registers, shared memory, registers, shared memory
-8192	registers, shared memory, registers, shared memory
-8196	shared memory, shared memory, shared memory, shared memory
-20000	shared memory, shared memory, shared memory, shared memory
-57000	shared memory, again, shared memory, again
-70000	again, again, again, again
-4097	again, again, again, again
+64: registers, registers, registers, registers
+4096: registers, registers, registers, registers
+4100: registers, shared memory, registers, shared memory
+8192: registers, shared memory, registers, shared memory
+8196: shared memory, shared memory, shared memory, shared memory
+20000: shared memory, shared memory, shared memory, shared memory
+57000: shared memory, again, shared memory, again
+70000: again, again, again, again
+4097: again, again, again, again
 ]]
 
 describe('rows on a GPU', function()

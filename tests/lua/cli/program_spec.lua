@@ -288,7 +288,8 @@ describe('ridge', function()
     for _, case in ipairs {
       { { 'hlep' }, "did you mean 'help'?" }, { { '--thraeds', '2' }, "did you mean 'threads'?" },
         { { '--quite' }, "did you mean 'quiet'?" }, { { '--no-jti' }, "did you mean 'no-jit'?" },
-        { { '--tarce' }, "did you mean 'trace'?" }, { { '--prioritty' }, "did you mean 'priority'?" },
+        { { '--tarce' }, "did you mean 'trace'?" },
+        { { '--prioritty' }, "did you mean 'priority'?" },
         { { '--versoin' }, "did you mean 'version'?" }, { { '--hepl' }, "did you mean 'help'?" },
       { { 'none.lua' }, "there is no file 'none.lua'" }, { { '--threads' }, 'needs a value' },
       { { '--threads', 'x' }, 'is no number' }, { { '--threads', '0.5' }, 'is no number' },
