@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** Convolutions and their gradients on the CPU: by oneDNN (conv_dnnl.c), by tiles (conv_few.c), as
-** matrix products (conv_product.c), whichever conv_choice.c says; f64 in a loop of our own
-** (conv_direct.c).
+** matrix products (conv_product.c, conv_implicit.c), whichever conv_choice.c says; f64 in a loop of
+** our own (conv_direct.c).
 */
 #include "cpu/conv.h"
 #include "cpu/cpu.h"
@@ -54,6 +54,9 @@ rg_status rg_conv_by(const rg_call *call, rg_tensor *const *out, rg_frame *frame
   if (way == RG_CONV_TILES) {
     frame->path = "tiles";
     RG_TRY(rg_conv_few(call, out, frame, adds, &finite));
+  } else if (way == RG_CONV_IMPLICIT) {
+    frame->path = "implicit";
+    RG_TRY(rg_conv_implicit(call, out, frame, adds, &finite));
   } else {
     RG_TRY(rg_conv_dnnl(call, out, frame, way, adds, &finite));
   }

@@ -33,6 +33,12 @@ bool rg_conv_is_product(const rg_call *call, rg_tensor *const *out);
 rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *frame,
                           bool adds) RG_CHECK;
 
+/* As a product whose rows are gathered by pointers: a conv2d in f32 with channels last, contiguous,
+** where vectors have eight numbers.  finite: as of rg_conv_few. */
+bool rg_conv_may_be_implicit(const rg_call *call, rg_tensor *const *out);
+rg_status rg_conv_implicit(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool adds,
+                           bool *finite) RG_CHECK;
+
 /* By a way, RG_CONV_...  RG_ENOSUP: it cannot do it, and has written nothing.  adds: a conv2d, to
 ** what lies in the result, which is contiguous and of a type that oneDNN reads; before the
 ** activation. */

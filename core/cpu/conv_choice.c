@@ -70,6 +70,7 @@ static void ways_of(const rg_call *call, rg_tensor *const *out, bool able[RG_WAY
     able[RG_CONV_PLAIN] = rg_conv_dnnl_is_plain(call);
     able[RG_CONV_TILES] = rg_conv_may_be_few(call, out);
     able[RG_CONV_PRODUCT] = rg_conv_is_product(call, out);
+    able[RG_CONV_IMPLICIT] = rg_conv_may_be_implicit(call, out);
   }
 }
 
@@ -188,8 +189,8 @@ rg_status rg_conv_chosen(const rg_call *call, rg_tensor *const *out, rg_choice *
 
 const char *rg_conv_way_name(int32_t way)
 {
-  static const char *const names[RG_CONV_COUNT] = { "auto", "blocked", "plain", "tiles",
-                                                    "product" };
+  static const char *const names[RG_CONV_COUNT] = { "auto",  "blocked", "plain",
+                                                    "tiles", "product", "implicit" };
 
   return way >= 0 && way < RG_CONV_COUNT ? names[way] : "?";
 }

@@ -7,8 +7,8 @@
 ** that few channels are mostly padding, and bring images to their own layout and back (blocked).
 ** Channels first in place (plain), oneDNN writes each image out once per tap of the kernel and
 ** multiplies matrices, one of each image and group, in tiles of results. A product of our own has
-** no copies, but channels first one call an image. Tiles pad rows of results to vectors, and copy
-** the rows that they read.
+** no copies, but channels first one call an image; an implicit one finds a pointer for each
+** position and tap. Tiles pad rows of results to vectors, and copy the rows that they read.
 **
 ** Neither threads nor the images' contents decide, so that results are the same on any number of
 ** threads, but for what a way does by itself.
@@ -169,6 +169,20 @@ static void of_tiles(const sizes *z, const rg_conv2d_sizes *s, double *t)
   t[5] = a_copied_row * z->images * z->groups * z->sum * (double)(z->work == 0 ? s->x[0] : s->y[0]);
 }
 
+/* A product of rows that are gathered, a pointer for each tap, in strips of columns. */
+static void of_implicit(const sizes *z, double *t)
+{
+  enum { STRIP = 16 };
+  const double outs = up(z->outs, STRIP) * z->groups;
+
+  t[1] = z->in * outs * z->taps * z->spots / OPERATIONS;
+  t[2] = z->taps * z->spots / ELEMENTS;
+  t[3] = outs * z->taps * z->spots / OPERATIONS; /* what a strip begins with */
+  t[4] = z->src / ELEMENTS;
+  t[5] = z->dst / ELEMENTS;
+  t[6] = z->in * outs * z->taps / ELEMENTS; /* weights */
+}
+
 /* -- Which is the fastest -------------------------------------------------------------------- */
 
 /* By which kernels a way goes: RG_RATES_... */
@@ -182,6 +196,8 @@ static int32_t kernels_of(const sizes *z, const rg_conv2d_sizes *s, int32_t way)
     return RG_RATES_TILES;
   case RG_CONV_PRODUCT:
     return RG_RATES_PRODUCT;
+  case RG_CONV_IMPLICIT:
+    return RG_RATES_IMPLICIT;
   case RG_CONV_BLOCKED:
     return lacks      ? (z->first ? RG_RATES_COLUMNS_DEPTH : RG_RATES_COPIED_DEPTH)
            : z->depth ? RG_RATES_BLOCKED_DEPTH
@@ -276,6 +292,9 @@ int32_t rg_conv_expected(const rg_call *call, rg_tensor *const *out, const bool 
       break;
     case RG_RATES_PRODUCT:
       of_product(&z, t);
+      break;
+    case RG_RATES_IMPLICIT:
+      of_implicit(&z, t);
       break;
     case RG_RATES_COLUMNS:
     case RG_RATES_COLUMNS_DEPTH:

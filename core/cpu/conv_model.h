@@ -21,7 +21,8 @@ enum {
 ** which some of them read channels first) and in place (PLAIN); its matrix products, channels first
 ** (COLUMNS) or of images of one channel (ONE), which are both; those of one kernel a channel
 ** (DEPTH), and what takes their place where there are none: products of copies that lie channels
-** first (COPIED), or a vector of channels for each of them (VECTOR); ours. */
+** first (COPIED), or a vector of channels for each of them (VECTOR); ours, of
+** which IMPLICIT is for vectors of eight alone. */
 enum {
   RG_RATES_BLOCKED,
   RG_RATES_FIRST,
@@ -35,6 +36,7 @@ enum {
   RG_RATES_VECTOR_DEPTH,
   RG_RATES_TILES,
   RG_RATES_PRODUCT,
+  RG_RATES_IMPLICIT,
   RG_RATES_KERNELS
 };
 

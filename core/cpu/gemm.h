@@ -23,11 +23,27 @@ enum {
 typedef void rg_tile_f32(int64_t k, const float *a, int64_t lda, const float *b, float *c,
                          int64_t ldc, bool add, const float *next);
 
+/* A tile whose rows lie anywhere: c[r, 0..15] = act(bias + sum_t sum_l x[t, r][shift + l] b[t, l,
+** 0..15]), plus what lies in c where it adds.  act: none, relu or relu6. */
+enum { RG_GATHERED_COLUMNS = 16, RG_GATHERED_ROWS = 6 };
+typedef struct rg_gather_tile {
+  const float *const *x; /* by tap, then by row */
+  int64_t taps, k, shift;
+  const float *b; /* [taps x k x 16] */
+  const float *bias;
+  float *c;
+  int64_t ldc;
+  int32_t act;
+  bool adds;
+} rg_gather_tile;
+
 /* What each instruction set brings (core/cpu/simd/gemm.c). */
 typedef struct rg_gemm_kernels {
   rg_tile_f32 *tile[RG_ROWS_MOST + 1];   /* by rows; NULL from rows_most + 1 on */
   rg_tile_f32 *across[RG_ROWS_MOST + 1]; /* a[r + l * lda]: rows of a side by side */
   rg_tile_f32 *row;                      /* a product of one row */
+  /* by rows; all NULL where vectors have not eight numbers */
+  void (*gathered[RG_GATHERED_ROWS + 1])(const rg_gather_tile *t);
   int32_t rows_most;
   /* x = x * scale + bias, and act of that, which is none, relu or relu6, over rows of 32 */
   void (*affine)(float *x, int64_t rows, int64_t ldx, const float *bias, float scale, int32_t act);

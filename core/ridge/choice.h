@@ -19,13 +19,15 @@ RG_API const char *rg_gemm_name(int32_t path);
 enum { RG_WORK_PRODUCT, RG_WORK_CONV, RG_WORK_CONV_DATA, RG_WORK_CONV_WEIGHT, RG_WORK_COUNT };
 
 /* Ways of convolutions on the CPU: oneDNN on images brought to the layout that it likes best;
-** oneDNN on images in place; ridge's own kernel of few channels; a matrix product (1 x 1). */
+** oneDNN on images in place; ridge's own kernel of few channels; a matrix product (1 x 1); one
+** whose rows are gathered by pointers (implicit GEMM). */
 enum {
   RG_CONV_AUTO,
   RG_CONV_BLOCKED,
   RG_CONV_PLAIN,
   RG_CONV_TILES,
   RG_CONV_PRODUCT,
+  RG_CONV_IMPLICIT,
   RG_CONV_COUNT
 };
 enum { RG_WAYS = RG_CONV_COUNT }; /* the most that any work has, RG_GEMM_COUNT for products */

@@ -77,13 +77,17 @@ def has_depth(r):
 
 def is_refused(r, way):
     """As in conv_model.c."""
+    made, summed = (r['c'], r['o']) if r['op'] == 'conv2d_back_data' else (r['o'], r['c'])
+    if (way != 'product' and r['isa'] == 'avx2' and r['layout'] == 'nhwc' and r['g'] == 1
+            and r['kh'] * r['kw'] * r['s'] == 1 and r['pad'] == 0 and made == 1 and summed >= 16):
+        return True
     return (way == 'plain' and r['isa'] == 'avx2' and r['layout'] == 'nhwc' and is_depth(r)
             and not has_depth(r) and r['op'] == 'conv2d_back_weight' and r['kw'] in (4, 5))
 
 
 def kernels(r, way):
     first = r['layout'] == 'nchw'
-    if way in ('tiles', 'product'):
+    if way in ('tiles', 'product', 'implicit'):
         return way.upper()
     if is_depth(r) and not has_depth(r):
         return 'COLUMNS_DEPTH' if first else 'COPIED_DEPTH' if way == 'blocked' else 'VECTOR_DEPTH'
@@ -109,6 +113,10 @@ def terms(r, way):
         return [3000, inside * outs * spots / 100,
                 up(inside, lanes) * up(outs, lanes) * spots / 100, src / 10, dst / 10,
                 300 * r['n'] if r['layout'] == 'nchw' else 0]
+    if kind == 'IMPLICIT':
+        columns = up(outs, 16) * groups
+        return [3000, inside * columns * taps * spots / 100, taps * spots / 10,
+                columns * taps * spots / 100, src / 10, dst / 10, inside * columns * taps / 10]
     if kind == 'TILES':
         width, rows = (r['y1'], r['y0']) if forward else (r['w'], r['h'])
         cells = r['n'] * rows * up(width, lanes) * taps * summed * groups / 100

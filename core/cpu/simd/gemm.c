@@ -289,6 +289,86 @@ static void finish(const float *x, int64_t rows, const float *bias, float scale,
   }
 }
 
+/* -- Rows that lie anywhere --------------------------------------------------------------- */
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+enum { COLUMNS = RG_GATHERED_COLUMNS };
+
+/* Sums stay in registers over all taps. */
+ALWAYS_INLINE void gather(const int rows, const rg_gather_tile *t)
+{
+  vec s[RG_GATHERED_ROWS][2];
+  const float *const *at = t->x;
+  const float *b = t->b;
+
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; r++) {
+    s[r][0] = load(t->bias);
+    s[r][1] = load(t->bias + LANES);
+  }
+  for (int64_t tap = 0; tap < t->taps; tap++, at += rows) {
+    const float *x[RG_GATHERED_ROWS];
+    int64_t l = 0;
+
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++) {
+      x[r] = at[r] + t->shift;
+    }
+    for (; l + 4 <= t->k; l += 4, b += 4 * COLUMNS) {
+#pragma GCC unroll 4
+      for (int u = 0; u < 4; u++) {
+        vec b0 = load(b + u * COLUMNS);
+        vec b1 = load(b + u * COLUMNS + LANES);
+
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+          vec y = splat(x[r][l + u]);
+
+          s[r][0] = fused(y, b0, s[r][0]);
+          s[r][1] = fused(y, b1, s[r][1]);
+        }
+      }
+    }
+    for (; l < t->k; l++, b += COLUMNS) {
+      vec b0 = load(b);
+      vec b1 = load(b + LANES);
+
+#pragma GCC unroll 6
+      for (int r = 0; r < rows; r++) {
+        vec y = splat(x[r][l]);
+
+        s[r][0] = fused(y, b0, s[r][0]);
+        s[r][1] = fused(y, b1, s[r][1]);
+      }
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < rows; r++) {
+    float *c = t->c + r * t->ldc;
+
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+      if (t->adds) {
+        s[r][i] += load(c + i * LANES);
+      }
+      store(c + i * LANES, clipped(s[r][i], t->act));
+    }
+  }
+}
+
+#define GATHERED(rows)                                 \
+  static void gathered_##rows(const rg_gather_tile *t) \
+  {                                                    \
+    gather(rows, t);                                   \
+  }
+GATHERED(1)
+GATHERED(2)
+GATHERED(3)
+GATHERED(4)
+GATHERED(5)
+GATHERED(6)
+#endif
+
 /* -- For packing -------------------------------------------------------------------------- */
 
 static void signs(float *y, const uint8_t *bits, int64_t first, int64_t n, float sign)
@@ -419,6 +499,9 @@ const rg_gemm_kernels RG_SIMD_NAME(rg_gemm) = {
               across_7, across_8, across_9, across_10, across_11, across_12, across_13, across_14
 #endif
   },
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  .gathered = { NULL, gathered_1, gathered_2, gathered_3, gathered_4, gathered_5, gathered_6 },
+#endif
   .row = row,
   .rows_most = ROWS,
   .affine = affine,

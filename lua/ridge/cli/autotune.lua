@@ -16,7 +16,8 @@ local SPEC = {
 Runs a recipe and measures, for each product and each convolution that it computes on the CPU and
 that nobody has measured on this machine, which path is the fastest. Products: ridge's own kernels,
 oneDNN or OpenBLAS. Convolutions and their gradients: oneDNN in its own layout (blocked) or on
-images as stored (plain), ridge's tiles for few channels, or a product where the kernel is 1 x 1.
+images as stored (plain), ridge's tiles for few channels, a product where the kernel is 1 x 1, or
+one that gathers its rows (implicit; AVX2, channels last).
 What is found is kept in the database, and sweeps that use it take these paths (ridge choices lists
 them). Of a sweep each point is set up and called once: nothing of it is timed or stored as a point,
 and the recipe ends where it asks for results. Another recipe runs as it is.
