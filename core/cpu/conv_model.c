@@ -68,29 +68,27 @@ static bool has_depth_kernel(const rg_conv2d_sizes *s, const rg_conv2d_options *
   return work == 1 || s->w[1] <= MOST_COLUMNS;
 }
 
-static sizes sizes_of(const rg_call *call, int32_t lanes)
+static sizes sizes_of(const rg_conv2d_sizes *s, const rg_conv2d_options *o, int32_t work,
+                      int32_t lanes)
 {
-  const rg_conv2d_options *o = &((const rg_conv2d_args *)call->args)->o;
-  const rg_conv2d_sizes s = rg_conv2d_sizes_of(call);
-  const bool data = call->op->id == RG_OP_CONV2D_BACK_DATA;
-  sizes z = { .images = (double)s.n, .groups = (double)s.groups, .lanes = lanes };
+  const bool data = work == 1;
+  sizes z = { .images = (double)s->n, .groups = (double)s->groups, .lanes = lanes, .work = work };
 
-  z.taps = (double)(s.w[0] * s.w[1]);
-  z.in = (double)(s.c / s.groups);
-  z.outs = (double)(s.o / s.groups);
+  z.taps = (double)(s->w[0] * s->w[1]);
+  z.in = (double)(s->c / s->groups);
+  z.outs = (double)(s->o / s->groups);
   z.sum = data ? z.outs : z.in;
   z.make = data ? z.in : z.outs;
-  z.pixels = z.images * (double)(s.x[0] * s.x[1]);
-  z.spots = z.images * (double)(s.y[0] * s.y[1]);
-  z.src = z.pixels * (double)s.c;
-  z.dst = z.spots * (double)s.o;
-  z.rows = data ? s.x[0] : s.y[0];
-  z.columns = data ? s.x[1] : s.y[1];
-  z.depth = s.groups > 1 && s.c == s.groups && s.o == s.groups;
-  z.one = sees_all(&s, o);
+  z.pixels = z.images * (double)(s->x[0] * s->x[1]);
+  z.spots = z.images * (double)(s->y[0] * s->y[1]);
+  z.src = z.pixels * (double)s->c;
+  z.dst = z.spots * (double)s->o;
+  z.rows = data ? s->x[0] : s->y[0];
+  z.columns = data ? s->x[1] : s->y[1];
+  z.depth = s->groups > 1 && s->c == s->groups && s->o == s->groups;
+  z.one = sees_all(s, o);
   z.first = o->layout == RG_NCHW;
-  z.work = data ? 1 : call->op->id == RG_OP_CONV2D ? 0 : 2;
-  z.depth_kernel = z.depth && has_depth_kernel(&s, o, z.work);
+  z.depth_kernel = z.depth && has_depth_kernel(s, o, work);
   return z;
 }
 
@@ -185,6 +183,16 @@ static void of_implicit(const sizes *z, double *t)
 
 /* -- Which is the fastest -------------------------------------------------------------------- */
 
+/* Groups whose channels do not fill AVX2's vectors: oneDNN's direct kernel masks the last ones in
+** each step, also where the kernel is 1 x 1. */
+static bool has_tail(const sizes *z, int64_t groups)
+{
+  enum { LANES = 8 };
+
+  return z->lanes == LANES && z->work == 0 && groups > 1 &&
+         ((int64_t)z->in % LANES > 0 || (int64_t)z->outs % LANES > 0);
+}
+
 /* By which kernels a way goes: RG_RATES_... */
 static int32_t kernels_of(const sizes *z, const rg_conv2d_sizes *s, int32_t way)
 {
@@ -210,7 +218,10 @@ static int32_t kernels_of(const sizes *z, const rg_conv2d_sizes *s, int32_t way)
                       : RG_RATES_PLAIN_DEPTH;
     }
     /* an image of one channel lies channels first, too, and is taken as such */
-    return z->first ? RG_RATES_COLUMNS : s->c == 1 || s->o == 1 ? RG_RATES_ONE : RG_RATES_PLAIN;
+    return z->first                 ? RG_RATES_COLUMNS
+           : s->c == 1 || s->o == 1 ? RG_RATES_ONE
+           : has_tail(z, s->groups) ? RG_RATES_TAILS
+                                    : RG_RATES_PLAIN;
   }
 }
 
@@ -269,54 +280,70 @@ static int32_t set_of(int32_t dtype)
              : RG_RATES_BF16_AVX512;
 }
 
-int32_t rg_conv_expected(const rg_call *call, rg_tensor *const *out, const bool able[RG_WAYS])
+/* Nanoseconds, but for a factor that all ways of a work have; 0: nobody measured such kernels. */
+static double time_of(const sizes *z, const rg_conv2d_sizes *s, int32_t set, int32_t way)
 {
-  const int32_t set = set_of(out[0]->_dtype);
-  const rg_conv2d_sizes s = rg_conv2d_sizes_of(call);
-  const sizes z = sizes_of(call, set == RG_RATES_F32_AVX2 ? 8 : 16);
+  const int32_t kernels = kernels_of(z, s, way);
+  const int32_t *rate = rg_conv_rates(set, z->work, z->first ? 0 : 1, kernels);
+  double t[RG_RATES_TERMS] = { a_call }, ns = 0;
+
+  switch (kernels) {
+  case RG_RATES_TILES:
+    of_tiles(z, s, t);
+    break;
+  case RG_RATES_PRODUCT:
+    of_product(z, t);
+    break;
+  case RG_RATES_IMPLICIT:
+    of_implicit(z, t);
+    break;
+  case RG_RATES_COLUMNS:
+  case RG_RATES_COLUMNS_DEPTH:
+  case RG_RATES_COPIED_DEPTH:
+  case RG_RATES_ONE:
+    of_columns(z, t);
+    break;
+  case RG_RATES_BLOCKED_DEPTH:
+  case RG_RATES_PLAIN_DEPTH:
+    of_depth(z, t);
+    break;
+  default:
+    of_channels(z, s, way == RG_CONV_BLOCKED, t);
+  }
+  for (int32_t i = 0; i < RG_RATES_TERMS; i++) {
+    ns += t[i] * (double)rate[i];
+  }
+  return ns;
+}
+
+int32_t rg_conv_fastest(const rg_conv2d_sizes *s, const rg_conv2d_options *o, int32_t work,
+                        int32_t set, const bool able[RG_WAYS])
+{
+  const sizes z = sizes_of(s, o, work, set == RG_RATES_F32_AVX2 ? 8 : 16);
+  int32_t best = RG_CONV_AUTO;
   double least = 0;
-  int32_t best = rg_conv_dnnl_standard(call);
-  bool none = true;
 
   for (int32_t way = 1; way < RG_CONV_COUNT; way++) {
-    if (!able[way] || is_refused(&z, &s, way, set)) {
+    if (!able[way] || is_refused(&z, s, way, set)) {
       continue;
     }
-    const int32_t kernels = kernels_of(&z, &s, way);
-    const int32_t *rate = rg_conv_rates(set, z.work, z.first ? 0 : 1, kernels);
-    double t[RG_RATES_TERMS] = { a_call }, ns = 0;
+    const double ns = time_of(&z, s, set, way);
 
-    switch (kernels) {
-    case RG_RATES_TILES:
-      of_tiles(&z, &s, t);
-      break;
-    case RG_RATES_PRODUCT:
-      of_product(&z, t);
-      break;
-    case RG_RATES_IMPLICIT:
-      of_implicit(&z, t);
-      break;
-    case RG_RATES_COLUMNS:
-    case RG_RATES_COLUMNS_DEPTH:
-    case RG_RATES_COPIED_DEPTH:
-    case RG_RATES_ONE:
-      of_columns(&z, t);
-      break;
-    case RG_RATES_BLOCKED_DEPTH:
-    case RG_RATES_PLAIN_DEPTH:
-      of_depth(&z, t);
-      break;
-    default:
-      of_channels(&z, &s, way == RG_CONV_BLOCKED, t);
-    }
-    for (int32_t i = 0; i < RG_RATES_TERMS; i++) {
-      ns += t[i] * (double)rate[i];
-    }
-    if (ns > 0 && (none || ns < least)) {
-      none = false;
+    if (ns > 0 && (best == RG_CONV_AUTO || ns < least)) {
       least = ns;
       best = way;
     }
   }
   return best;
+}
+
+int32_t rg_conv_expected(const rg_call *call, rg_tensor *const *out, const bool able[RG_WAYS])
+{
+  const rg_conv2d_options *o = &((const rg_conv2d_args *)call->args)->o;
+  const rg_conv2d_sizes s = rg_conv2d_sizes_of(call);
+  const int32_t id = call->op->id;
+  const int32_t work = id == RG_OP_CONV2D ? 0 : id == RG_OP_CONV2D_BACK_DATA ? 1 : 2;
+  const int32_t way = rg_conv_fastest(&s, o, work, set_of(out[0]->_dtype), able);
+
+  return way != RG_CONV_AUTO ? way : rg_conv_dnnl_standard(call);
 }

@@ -21,12 +21,14 @@ enum {
 ** which some of them read channels first) and in place (PLAIN); its matrix products, channels first
 ** (COLUMNS) or of images of one channel (ONE), which are both; those of one kernel a channel
 ** (DEPTH), and what takes their place where there are none: products of copies that lie channels
-** first (COPIED), or a vector of channels for each of them (VECTOR); ours, of
-** which IMPLICIT is for vectors of eight alone. */
+** first (COPIED), or a vector of channels for each of them (VECTOR); in place,
+** groups whose channels do not fill vectors (TAILS; AVX2); ours, of which IMPLICIT is for vectors of
+** eight alone. */
 enum {
   RG_RATES_BLOCKED,
   RG_RATES_FIRST,
   RG_RATES_PLAIN,
+  RG_RATES_TAILS,
   RG_RATES_COLUMNS,
   RG_RATES_ONE,
   RG_RATES_BLOCKED_DEPTH,
@@ -44,6 +46,10 @@ enum { RG_RATES_TERMS = 10 };
 
 /* The way that is expected to be the fastest of those that can do it. */
 int32_t rg_conv_expected(const rg_call *call, rg_tensor *const *out, const bool able[RG_WAYS]);
+
+/* The same of sizes alone, with rates of a set; RG_CONV_AUTO: of no way are there any. */
+int32_t rg_conv_fastest(const rg_conv2d_sizes *s, const rg_conv2d_options *o, int32_t work,
+                        int32_t set, const bool able[RG_WAYS]);
 
 /* What each term of conv_model.c takes; work: 0: conv2d, 1: its gradient for x, 2: for the weight;
 ** layout: 0: channels first, 1: last.  Zeros where no such kernel was measured. */

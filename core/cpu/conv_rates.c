@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** What the terms of conv_model.c take, in hundred-thousandths of a nanosecond on the processor
-** they were fitted on (Intel, Emerald Rapids, under each instruction set, one thread): what counts
+** they were fitted on (Intel, Emerald Rapids, under each instruction set, one thread; the forward of
+** AVX2 with channels last on an AMD EPYC, Zen 3, which has no more than AVX2): what counts
 ** is how ways of one work stand to each other. Fitted to drawn convolutions by the ratios of ways
 ** that ran in turn (results/kept/conv_ways.txt); scripts/peers/conv_rates.py has the same terms and
 ** the same fit, and judges such a table.
@@ -19,13 +20,15 @@ static const int32_t rates[RG_RATES_SETS][3][2][RG_RATES_KERNELS][RG_RATES_TERMS
     [RG_RATES_PRODUCT] = { 5590, 68700, 5990, 679, 13100, 186000 },
     [RG_RATES_TILES] = { 3380, 26900, 627, 531, 679000, 3550 },
   },
-  [RG_RATES_F32_AVX2][0][1] = {
-    [RG_RATES_BLOCKED] = { 60200, 5690, 133000, 70, 115, 59, 155000, 52, 42 },
-    [RG_RATES_BLOCKED_DEPTH] = { 1230, 10200, 46300, 390000, 58600, 325 },
-    [RG_RATES_PLAIN] = { 16000, 7680, 59300, 67, 336, 108, 989 },
-    [RG_RATES_ONE] = { 20600, 49300, 49900, 408, 174000, 0, 274, 381, 344 },
-    [RG_RATES_PLAIN_DEPTH] = { 14400, 21600, 5870, 4310, 22000, 124000 },
-    [RG_RATES_PRODUCT] = { 149000, 34100, 15800, 535, 102000 },
+  [RG_RATES_F32_AVX2][0][1] = { /* the EPYC's */
+    [RG_RATES_BLOCKED] = { 21700, 3430, 309000, 126, 98, 207000, 668000, 85, 48 },
+    [RG_RATES_BLOCKED_DEPTH] = { 425, 150000, 1250, 522000, 39, 68 },
+    [RG_RATES_IMPLICIT] = { 3720, 55800, 684, 1620000, 531, 323000, 144 },
+    [RG_RATES_ONE] = { 16900, 22800, 120000, 2620, 26900, 0, 346, 44700, 506 },
+    [RG_RATES_PLAIN] = { 8980, 6350, 97800, 188, 314, 280, 12100 },
+    [RG_RATES_PLAIN_DEPTH] = { 27500, 159000, 1480, 19500, 1900, 1190 },
+    [RG_RATES_PRODUCT] = { 46300, 176, 298000, 0, 134 },
+    [RG_RATES_TAILS] = { 54, 912, 1140000, 0, 27, 164000, 73600 },
   },
   [RG_RATES_F32_AVX2][1][0] = {
     [RG_RATES_BLOCKED] = { 8020, 25900, 1850, 1360, 39200, 318, 1500, 67800, 353000 },

@@ -8,7 +8,10 @@
 
 Needs numpy. Each way's time is a sum of terms, as in conv_model.c. The rates are fitted to ratios
 of ways that ran in turn, first to all of them, then to what the choice would lose. Every fourth
-shape can be left out and judged: --judge. --depth: only where each channel has a kernel of its own,
+shape can be left out and judged: --judge. --beside conv_rates.c TIMES...: the rates that stand
+there
+stay as they are, on whatever processor they were fitted, and those of kernels that it lacks are
+fitted beside them; printed are those. --depth: only where each channel has a kernel of its own,
 and there are no tiles.
 """
 import collections
@@ -75,6 +78,12 @@ def has_depth(r):
     return r['d'] == 1 and (r['op'] == 'conv2d_back_data' or small)
 
 
+def has_tail(r):
+    """Groups that do not fill vectors: their last channels are masked in each step. AVX2, forward."""
+    return (r['isa'] == 'avx2' and r['op'] == 'conv2d' and r['g'] > 1
+            and (r['c'] // r['g'] % 8 > 0 or r['o'] // r['g'] % 8 > 0))
+
+
 def is_refused(r, way):
     """As in conv_model.c."""
     made, summed = (r['c'], r['o']) if r['op'] == 'conv2d_back_data' else (r['o'], r['c'])
@@ -96,7 +105,9 @@ def kernels(r, way):
                 'FIRST' if first and r['g'] == 1 and r['c'] <= 3 else 'BLOCKED')
     if is_depth(r):
         return 'COLUMNS_DEPTH' if first else 'PLAIN_DEPTH'
-    return 'COLUMNS' if first else 'ONE' if r['c'] == 1 or r['o'] == 1 else 'PLAIN'
+    if first or r['c'] == 1 or r['o'] == 1:
+        return 'COLUMNS' if first else 'ONE'
+    return 'TAILS' if has_tail(r) else 'PLAIN'
 
 
 def terms(r, way):
@@ -147,20 +158,33 @@ def terms(r, way):
 class Steps:
     """Adam, on logarithms of rates."""
 
-    def __init__(self, rates):
-        self.rates, self.m, self.v, self.n = rates, {}, {}, 0
+    def __init__(self, rates, fixed):
+        self.rates, self.fixed, self.m, self.v, self.n = rates, fixed, {}, {}, 0
 
     def go(self, slopes, size):
         self.n += 1
         for k, slope in slopes.items():
             m = self.m[k] = .9 * self.m.get(k, 0) + .1 * slope
             v = self.v[k] = .999 * self.v.get(k, 0) + .001 * slope * slope
+            if k in self.fixed:
+                continue
             step = m / (1 - .9 ** self.n) / (np.sqrt(v / (1 - .999 ** self.n)) + 1e-6)
             self.rates[k] = np.maximum(self.rates[k] - size * step, -9)
 
 
-def fit(rows, rounds=1000, last=700):
-    """Rates by kernels, of one work, layout and set."""
+def read_rates(path):
+    """Rates of a table in C, by (set, work, layout), then by kernels."""
+    known = collections.defaultdict(dict)
+    for line in open(path):
+        if found := re.search(r'\[RG_RATES_(\w+)\]\[(\d)\]\[(\d)\]', line):
+            key = found[1], int(found[2]), int(found[3])
+        elif found := re.search(r'\[RG_RATES_(\w+)\] = \{ ([\d, ]+) \}', line):
+            known[key][found[1]] = [float(x) / 1e5 for x in found[2].split(', ')]
+    return known
+
+
+def fit(rows, rounds=1000, last=700, known={}):
+    """Rates by kernels, of one work, layout and set; known: those that stay as they are."""
     data, n = {}, len(rows)
     lists = collections.defaultdict(list)
     best = np.array([math.log(min(r['ratio'].values())) for r in rows])
@@ -171,6 +195,9 @@ def fit(rows, rounds=1000, last=700):
         i, t, x, ns = zip(*items)
         data[k] = np.array(i), np.array(t, float) + 1e-9, np.array(x), np.array(ns)
     rates = {k: np.full(d[1].shape[1], -1.0) for k, d in data.items()}
+    for k in known.keys() & data.keys():
+        given = known[k] + [0] * (len(rates[k]) - len(known[k]))
+        rates[k] = np.log(np.maximum(given, 1e-9))
     count = np.array([len(r['ratio']) for r in rows], float)
 
     def expected():
@@ -180,7 +207,7 @@ def fit(rows, rounds=1000, last=700):
         share = data[k][1] * np.exp(rates[k]) / np.exp(ns)[:, None]
         return (of_time[:, None] * share).sum(0) / n
 
-    steps = Steps(rates)
+    steps = Steps(rates, known)
     for turn in range(rounds):
         ns, mean = expected(), np.zeros(n)
         for k, (i, _, x, _) in data.items():
@@ -192,7 +219,7 @@ def fit(rows, rounds=1000, last=700):
             pull = np.clip(ns[k] - x - mean[i], -1, 1) * weight + .03 * np.clip(ns[k] - real, -1, 1)
             slopes[k] = slope(k, pull, ns[k]) + 1e-3 * np.exp(rates[k] / 2) * len(i) / n
         steps.go(slopes, .03 if turn < .7 * rounds else .008)
-    steps, before, soft = Steps(rates), {k: x.copy() for k, x in rates.items()}, .12
+    steps, before, soft = Steps(rates, known), {k: x.copy() for k, x in rates.items()}, .12
     for turn in range(last):
         ns, least, total, loss = expected(), np.full(n, 1e9), np.zeros(n), np.zeros(n)
         for k, d in data.items():
@@ -227,11 +254,11 @@ def grouped(rows):
     return sorted(groups.items(), key=lambda item: (SETS.index(item[0][0]),) + item[0][1:])
 
 
-def judge(rows):
+def judge(rows, known):
     def left_out(r):
         return (r['n'] * 7 + r['c'] * 3 + r['o'] + r['h'] * 5 + r['w']) % 4 == 0
     for key, group in grouped(rows):
-        rates = fit([r for r in group if not left_out(r)])
+        rates = fit([r for r in group if not left_out(r)], known=known.get(key, {}))
         off = np.array([off_by(rates, r) for r in group if left_out(r)])
         print('%-18s %-20s %s  %4d cases  mean %.3f  most %.2f  above 1.3 %d' % (
             key[0], OPS[key[1]], LAYOUTS[key[2]], len(off), np.exp(np.log(off).mean()), off.max(),
@@ -260,16 +287,20 @@ const int32_t *rg_conv_rates(int32_t set, int32_t work, int32_t layout, int32_t 
 
 def main():
     files = [x for x in sys.argv[1:] if not x.startswith('--')]
+    beside = files.pop(0) if '--beside' in sys.argv else None
     rows = [r for r in read(files) if r['t'] == 1]
     if '--depth' in sys.argv:  # tiles are fitted to all shapes
         rows = [r for r in rows if is_depth(r) and 'tiles' not in r['ratio'] and not (
                 r['layout'] == 'nchw' and r['dtype'] == 'f32' and r['op'] != 'conv2d_back_weight')]
+    known = read_rates(beside) if beside else {}
     if '--judge' in sys.argv:
-        return judge(rows)
+        return judge(rows, known)
     print(HEAD)
     for key, group in grouped(rows):
         print('  [RG_RATES_%s][%d][%d] = {' % key)
-        for kind, found in sorted(fit(group).items()):
+        for kind, found in sorted(fit(group, known=known.get(key, {})).items()):
+            if kind in known.get(key, {}):
+                continue
             numbers = [round(float('%.3g' % (x * 1e5))) if x > 2.6e-4 else 0 for x in found]
             while len(numbers) > 1 and numbers[-1] == 0:
                 numbers.pop()
