@@ -183,14 +183,21 @@ static void of_implicit(const sizes *z, double *t)
 
 /* -- Which is the fastest -------------------------------------------------------------------- */
 
-/* Groups whose channels do not fill AVX2's vectors: oneDNN's direct kernel masks the last ones in
-** each step, also where the kernel is 1 x 1. */
-static bool has_tail(const sizes *z, int64_t groups)
+/* oneDNN's kernels in place for AVX2, forward: the direct one masks the last channels in each step
+** where those of a group do not fill vectors; kernels of 1 x 1 have one of their own, which gathers
+** the pixels first where they do not see all. */
+static int32_t in_place(const sizes *z, int64_t groups)
 {
   enum { LANES = 8 };
+  const int64_t in = (int64_t)z->in, outs = (int64_t)z->outs;
 
-  return z->lanes == LANES && z->work == 0 && groups > 1 &&
-         ((int64_t)z->in % LANES > 0 || (int64_t)z->outs % LANES > 0);
+  if (z->lanes != LANES || z->work != 0) {
+    return RG_RATES_PLAIN;
+  }
+  if (groups > 1) {
+    return in % LANES > 0 || outs % LANES > 0 ? RG_RATES_TAILS : RG_RATES_PLAIN;
+  }
+  return z->taps > 1 ? RG_RATES_PLAIN : z->one ? RG_RATES_POINTS : RG_RATES_STRIDED;
 }
 
 /* By which kernels a way goes: RG_RATES_... */
@@ -220,8 +227,7 @@ static int32_t kernels_of(const sizes *z, const rg_conv2d_sizes *s, int32_t way)
     /* an image of one channel lies channels first, too, and is taken as such */
     return z->first                 ? RG_RATES_COLUMNS
            : s->c == 1 || s->o == 1 ? RG_RATES_ONE
-           : has_tail(z, s->groups) ? RG_RATES_TAILS
-                                    : RG_RATES_PLAIN;
+                                    : in_place(z, s->groups);
   }
 }
 

@@ -18,17 +18,19 @@ enum {
 };
 
 /* Kernels: oneDNN's of vectors of channels, with copies (BLOCKED; FIRST: of at most three channels,
-** which some of them read channels first) and in place (PLAIN); its matrix products, channels first
-** (COLUMNS) or of images of one channel (ONE), which are both; those of one kernel a channel
-** (DEPTH), and what takes their place where there are none: products of copies that lie channels
-** first (COPIED), or a vector of channels for each of them (VECTOR); in place,
-** groups whose channels do not fill vectors (TAILS; AVX2); ours, of which IMPLICIT is for vectors of
-** eight alone. */
+** which some of them read channels first) and in place (PLAIN; for AVX2, forward, by themselves:
+** groups whose channels do not fill vectors (TAILS), and kernels of 1 x 1 (POINTS, STRIDED)); its
+** matrix products, channels first (COLUMNS) or of images of one channel (ONE), which are both; those
+** of one kernel a channel (DEPTH), and what takes their place where there are none: products of
+** copies that lie channels first (COPIED), or a vector of channels for each of them (VECTOR); ours,
+** of which IMPLICIT is for vectors of eight alone. */
 enum {
   RG_RATES_BLOCKED,
   RG_RATES_FIRST,
   RG_RATES_PLAIN,
   RG_RATES_TAILS,
+  RG_RATES_POINTS,
+  RG_RATES_STRIDED,
   RG_RATES_COLUMNS,
   RG_RATES_ONE,
   RG_RATES_BLOCKED_DEPTH,

@@ -84,6 +84,11 @@ def has_tail(r):
             and (r['c'] // r['g'] % 8 > 0 or r['o'] // r['g'] % 8 > 0))
 
 
+def is_of_points(r):
+    """1 x 1, for which oneDNN has a kernel that differs from the others: AVX2, forward."""
+    return r['isa'] == 'avx2' and r['op'] == 'conv2d' and r['g'] * r['kh'] * r['kw'] == 1
+
+
 def is_refused(r, way):
     """As in conv_model.c."""
     made, summed = (r['c'], r['o']) if r['op'] == 'conv2d_back_data' else (r['o'], r['c'])
@@ -107,7 +112,8 @@ def kernels(r, way):
         return 'COLUMNS_DEPTH' if first else 'PLAIN_DEPTH'
     if first or r['c'] == 1 or r['o'] == 1:
         return 'COLUMNS' if first else 'ONE'
-    return 'TAILS' if has_tail(r) else 'PLAIN'
+    return 'TAILS' if has_tail(r) else 'PLAIN' if not is_of_points(r) else (
+        'POINTS' if r['s'] == 1 else 'STRIDED')
 
 
 def terms(r, way):
