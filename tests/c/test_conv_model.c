@@ -64,6 +64,13 @@ static const shape f32_avx2[] = {
   { WEIGHT, LAST, 4, 1, 112, 32, 16, 5, 1, 1, PLAIN },
   { WEIGHT, LAST, 1, 2, 56, 56, 96, 5, 1, 1, PLAIN },
   { WEIGHT, LAST, 16, 32, 31, 28, 1, 3, 1, 1, BLOCKED },
+  /* rules that stand beside the rates: kernels of 40 to 190 and of 6 times the time on an Intel */
+  { WEIGHT, LAST, 2, 16, 12, 12, 16, 5, 1, 16, BLOCKED },
+  { WEIGHT, LAST, 2, 16, 12, 12, 16, 3, 1, 16, PLAIN },
+  { WEIGHT, LAST, 2, 64, 12, 12, 1, 1, 1, 1, PRODUCT },
+  { DATA, LAST, 2, 1, 12, 12, 64, 1, 1, 1, PRODUCT },
+  { FORWARD, LAST, 2, 1, 12, 12, 1, 3, 1, 1, BLOCKED },
+  { DATA, FIRST, 1, 1, 14, 14, 3, 7, 2, 1, BLOCKED },
 };
 
 /* An Intel Xeon (Emerald Rapids). */
