@@ -260,8 +260,8 @@ local TUNING = state.exchange(C.rg_tuning)
 --- own kernels, oneDNN or OpenBLAS), and which way for each convolution and its gradients (oneDNN
 --- in its own layout or on images as stored, ridge's tiles, a product where the kernel is 1 x 1 or,
 --- with AVX2, of rows that are gathered), and let 'auto' take it from here on, in this process and
---- those it measures in. They run in turn, in 15 rounds; another than the standard one is taken where the 95 % confidence interval of the
---- rounds' ratios lies below 1. Another may round otherwise. Plans take the choices that there are
+--- those it measures in. They run in turn, in 15 rounds; another than the standard one is taken
+--- where the 95 % confidence interval of the rounds' ratios lies below 1. Another may round otherwise. Plans take the choices that there are
 --- when they first run. Where the path of products is forced (set_gemm, RIDGE_GEMM) convolutions
 --- alone are measured; with `deterministic` on nothing is.
 ---@param f function is called once

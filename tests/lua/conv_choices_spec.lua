@@ -411,7 +411,8 @@ describe('ways of convolutions', function()
     -- copies are little beside nine taps of 64 channels
     assert.same({ 'blocked', 'blocked', 'blocked' },
       expected(16, 64, 28, 28, 64, 3, 1, 'nchw', 'f32'))
-    assert.same({ 'plain', 'plain', 'plain' }, expected(16, 64, 28, 28, 64, 3, 1, 'nhwc', 'f32'))
+    local forward = C.rg_isa() == 1 and 'implicit' or 'plain' -- rows are gathered with AVX2 alone
+    assert.same({ forward, 'plain', 'plain' }, expected(16, 64, 28, 28, 64, 3, 1, 'nhwc', 'f32'))
     -- vectors of channels would be padding
     assert.same({ 'tiles', 'tiles', 'blocked' }, expected(16, 6, 28, 28, 4, 5, 1, 'nchw', 'f32'))
     -- in place oneDNN has loops in C alone
