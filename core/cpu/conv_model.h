@@ -21,9 +21,9 @@ enum {
 ** which some of them read channels first) and in place (PLAIN; for AVX2, forward, by themselves:
 ** groups whose channels do not fill vectors (TAILS), and kernels of 1 x 1 (POINTS, STRIDED)); its
 ** matrix products, channels first (COLUMNS) or of images of one channel (ONE), which are both;
-** those of one kernel a channel (DEPTH), and what takes their place where there are none: products of
-** copies that lie channels first (COPIED), or a vector of channels for each of them (VECTOR); ours,
-** of which IMPLICIT is for vectors of eight alone. */
+** those of one kernel a channel (DEPTH), and what takes their place where there are none: products
+** of copies that lie channels first (COPIED), or a vector of channels for each of them (VECTOR);
+** ours, of which IMPLICIT is for vectors of eight alone. */
 enum {
   RG_RATES_BLOCKED,
   RG_RATES_FIRST,

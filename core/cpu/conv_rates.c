@@ -2,9 +2,10 @@
 /*
 ** What the terms of conv_model.c take, in hundred-thousandths of a nanosecond on the processor
 ** they were fitted on (Intel, Emerald Rapids, under each instruction set, one thread; the forward
-** of AVX2 with channels last on an AMD EPYC, Zen 3: results/kept/conv_zen3.txt): what counts is how ways of one work stand to each other. Fitted to drawn convolutions by the ratios of ways
-** that ran in turn (results/kept/conv_ways.txt); scripts/peers/conv_rates.py has the same terms and
-** the same fit, and judges such a table.
+** of AVX2 with channels last on an AMD EPYC, Zen 3: results/kept/conv_zen3.txt): what counts is how
+** ways of one work stand to each other. Fitted to drawn convolutions by the ratios of ways that ran
+** in turn (results/kept/conv_ways.txt); scripts/peers/conv_rates.py has the same terms and the same
+** fit, and judges such a table.
 */
 #include "cpu/conv_model.h"
 
