@@ -263,8 +263,8 @@ local TUNING = state.exchange(C.rg_tuning)
 --- those it measures in. They run in turn, in 15 rounds; another than the standard one is taken
 --- where the 95 % confidence interval of the rounds' ratios lies below 1. Another may round
 --- otherwise. Plans take the choices that there are when they first run. Where the path of products
---- is forced (set_gemm, RIDGE_GEMM) convolutions alone are measured; with `deterministic` on nothing
---- is.
+--- is forced (set_gemm, RIDGE_GEMM) convolutions alone are measured; with `deterministic` on
+--- nothing is.
 ---@param f function is called once
 ---@param ... any its arguments
 ---@return table choices as ridge.backend.choices gives them, of what was measured in this call
