@@ -84,7 +84,7 @@ function RANK.timeline(path, n)
     local ended = now()
     local words = { ('%.0f %.0f'):format(ended - began, ended - back) }
     for _, bucket in ipairs(self) do
-      words[#words + 1] = ('%.0f:%d'):format(at[bucket] or back - began, bucket.arena.bytes)
+      words[#words + 1] = ('%.0f:%d'):format(at[bucket] or back - began, bucket.bytes)
     end
     lines[#lines + 1], began, at = table.concat(words, ' '), ended, {}
   end

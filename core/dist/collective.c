@@ -371,12 +371,14 @@ static rg_status reduce_part(rg_group_work *w, const rg_group_call *call, int64_
                                         : (const char *)w->scratch + in_turn(w, call, r).first;
       weights[r] = w->told[r].weight;
     }
-    /* `out` may be `in`, whose first part it overwrites where this is not that of rank 0 */
-    char *result = (char *)w->scratch + n * mine.n;
+    /* over this rank's own part, or where `out` is `in` and another place in it, beside it first */
+    char *place = (char *)call->out + first;
+    bool straight = call->out != call->in || first == mine.first;
+    char *result = straight ? place : (char *)w->scratch + n * mine.n;
 
     rg_group_reduce(call->op, call->dtype, parts, weights, n, mine.n / rg_dtype_bytes(call->dtype),
                     result);
-    if (mine.n > 0) memcpy((char *)call->out + first, result, (size_t)mine.n);
+    if (!straight && mine.n > 0) memcpy(place, result, (size_t)mine.n);
   }
   rg_host_free(parts);
   return status;

@@ -116,6 +116,20 @@ static void keep_all(rg_grad *g, int32_t i)
   (void)i;
 }
 
+/* Where the gradient of input i is to be made: nowhere of its own where another input's goes there,
+** too. */
+static rg_tensor *target(const rg_grad *g, int32_t i)
+{
+  const node *n = ((const asked *)g)->n;
+
+  for (int32_t k = 0; k < n->call.n_in; k++) {
+    if (k != i && n->in[k].wanted && n->in[k].track == n->in[i].track) {
+      return NULL;
+    }
+  }
+  return n->in[i].wanted ? rg_flow_target(&n->in[i]) : NULL;
+}
+
 /* Run the rule and hand on what it gives.  stays: what was saved is read again later. */
 static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool *needs, bool create,
                           bool stays)
@@ -133,7 +147,8 @@ static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool 
                    .dout = dout,
                    .needs = needs,
                    .dx = dx,
-                   .let_go = stays ? keep_all : let_go };
+                   .let_go = stays ? keep_all : let_go,
+                   .target = target };
   for (int32_t i = 0; i < n->call.n_out; i++) {
     a.out[i] = n->out[i].saved ? &n->out[i].at : NULL;
   }
@@ -150,6 +165,7 @@ static rg_status run_rule(node *n, rg_tensor *const *dout, rg_tensor **dx, bool 
     know_writers(n, known);
   }
   status = n->call.op->grad(&a.g);
+  rg_targets_clear();
   if (status == RG_OK) {
     status = arrive_all(n, dx);
   }
@@ -261,7 +277,7 @@ static rg_status keep(track *t)
     rg_tensor *grad = NULL;
 
     /* a gradient is written to by whoever clips or zeroes it: it must be the leaf's alone */
-    if (t->flow_own || rg_tensor_is_sole(t->flow)) {
+    if (t->flow_own || rg_tensor_is_sole(t->flow)) { /* also where it is the leaf's buffer */
       grad = rg_tensor_retain(t->flow);
     } else {
       status = rg_clone(t->flow, &grad);
@@ -416,8 +432,15 @@ rg_status rg_backward_begin(const rg_tensor *y, const rg_tensor *dy, int32_t fla
   return RG_OK;
 }
 
+/* Gradients that are handed out, or have gradients themselves, are new tensors. */
+static bool fills_buffers(const backward_pass *pass)
+{
+  return (pass->flags & (RG_BACKWARD_HAND_OUT | RG_BACKWARD_CREATE)) == 0;
+}
+
 rg_status rg_backward_go(rg_backward_pass *pass)
 {
+  bool use = rg_buffers_use(fills_buffers(pass));
   int32_t mode = rg_grad_mode((pass->flags & RG_BACKWARD_CREATE) != 0);
   int32_t cast = rg_autocast_set(-1); /* the types were settled before */
   rg_status status = RG_OK;
@@ -447,6 +470,7 @@ rg_status rg_backward_go(rg_backward_pass *pass)
   }
   rg_autocast_set(cast);
   rg_grad_mode(mode);
+  rg_buffers_use(use);
   return status;
 }
 
@@ -521,7 +545,9 @@ rg_status rg_backward_give(rg_backward_pass *pass, rg_tensor *const *dx, int32_t
   n = pass->nodes[pass->at];
   RG_TRY(check_given(n, dx, count));
   mode = rg_grad_mode((pass->flags & RG_BACKWARD_CREATE) != 0);
+  bool use = rg_buffers_use(fills_buffers(pass));
   status = arrive_all(n, dx);
+  rg_buffers_use(use);
   rg_grad_mode(mode);
   if (status == RG_OK) {
     pass->asks = false;

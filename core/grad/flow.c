@@ -5,6 +5,8 @@
 */
 #include "grad/node.h"
 
+extern const rg_op rg_op_sum;
+
 /* The window at p into the gradient of its storage so far. */
 rg_status rg_flow_window(const place *p, rg_tensor **out)
 {
@@ -30,6 +32,19 @@ static int64_t flow_count(const place *p)
   return rg_window_bytes(&p->track->window, p->storage_bytes) / rg_dtype_bytes(p->at._dtype);
 }
 
+/* Make flow, undefined so far: in the leaf's buffer where there is one that is free. */
+static rg_status flow_empty(const place *p)
+{
+  int64_t n = flow_count(p);
+  rg_tensor *flow = rg_tensor_retain(rg_buffer_free(p));
+
+  if (flow == NULL) {
+    RG_TRY(rg_empty(p->at._dtype, p->at._device, &n, 1, &flow));
+  }
+  rg_flow_set(p->track, flow, true);
+  return RG_OK;
+}
+
 /* Make sure that flow is there and may be written to. */
 rg_status rg_flow_own(const place *p)
 {
@@ -37,11 +52,8 @@ rg_status rg_flow_own(const place *p)
   rg_tensor *flow = NULL;
 
   if (t->flow == NULL) {
-    int64_t n = flow_count(p);
-
-    RG_TRY(rg_empty(p->at._dtype, p->at._device, &n, 1, &flow));
-    rg_flow_set(t, flow, true);
-    return rg_fill_(flow, 0);
+    RG_TRY(flow_empty(p));
+    return rg_fill_(t->flow, 0);
   }
   if (!t->flow_own) {
     RG_TRY(rg_clone(t->flow, &flow));
@@ -74,15 +86,10 @@ static bool covers(const place *p)
   return p->at._count == flow_count(p) && reads_each_once(p);
 }
 
-/* Make room for flow, all of which is to be written. */
-static rg_status flow_empty(const place *p)
+rg_tensor *rg_flow_target(const place *p)
 {
-  int64_t n = flow_count(p);
-  rg_tensor *flow = NULL;
-
-  RG_TRY(rg_empty(p->at._dtype, p->at._device, &n, 1, &flow));
-  rg_flow_set(p->track, flow, true);
-  return RG_OK;
+  return p->track != NULL && p->track->window.width == 0 && fills_storage(p) ? rg_buffer_free(p)
+                                                                             : NULL;
 }
 
 rg_status rg_flow_room(const place *p)
@@ -151,10 +158,32 @@ static rg_status arrive_repeated(const place *p, const rg_tensor *dx)
       once.at._shape[i] = 1;
     }
   }
-  RG_TRY(rg_sum(dx, axes, n, true, &sum));
-  rg_status status = rg_flow_arrive(&once, sum);
+  rg_target(&rg_op_sum, 0, rg_flow_target(&once));
+  rg_status status = rg_sum(dx, axes, n, true, &sum);
+
+  rg_targets_clear();
+  RG_TRY(status);
+  status = rg_flow_arrive(&once, sum);
 
   rg_tensor_release(sum);
+  return status;
+}
+
+/* The first that comes for the whole storage, and could be kept as it is: it was made in the leaf's
+** buffer, or goes there. */
+static rg_status arrive_in_buffer(const place *p, const rg_tensor *dx, rg_tensor *buffer)
+{
+  rg_tensor *at;
+  rg_status status;
+
+  rg_flow_set(p->track, rg_tensor_retain(buffer), true);
+  if (rg_tensor_same_storage(dx, buffer)) {
+    return RG_OK;
+  }
+  RG_TRY(rg_flow_window(p, &at));
+  status = rg_copy_(at, dx);
+  rg_tensor_release(at);
+  p->track->copied += rg_tensor_bytes(buffer);
   return status;
 }
 
@@ -173,6 +202,11 @@ rg_status rg_flow_arrive(const place *p, rg_tensor *dx)
   rg_status status;
 
   if (t->flow == NULL && may_take(p, dx)) {
+    rg_tensor *buffer = rg_buffer_free(p);
+
+    if (buffer != NULL) {
+      return arrive_in_buffer(p, dx, buffer);
+    }
     rg_flow_set(t, rg_tensor_retain(dx), false);
     return RG_OK;
   }

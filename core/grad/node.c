@@ -61,6 +61,7 @@ void rg_track_release(track *t)
     rg_number_gone(t->watch);
     rg_tensor_release(t->grad);
     rg_tensor_release(t->flow);
+    rg_tensor_release(t->buffer);
     rg_struct_free(t, sizeof(*t));
   }
 }

@@ -35,6 +35,8 @@ typedef struct track {
   bool leaf;        /* a tensor that requires a gradient */
   rg_window window; /* of a leaf: the part that requires one */
   rg_tensor *grad;  /* of a leaf: accumulated; the storage's or the window's, without gaps */
+  rg_tensor *buffer; /* of a leaf: where its gradient is made (buffer.c); NULL: anywhere */
+  int64_t copied;    /* bytes that were made elsewhere and copied there */
   /* in the backward pass */
   rg_tensor *flow; /* incoming gradient of this storage so far; likewise */
   bool flow_own;   /* nobody else sees flow: it may be added to */
@@ -105,6 +107,14 @@ rg_status rg_window_view(const rg_window *w, const rg_tensor *flow, const rg_ten
 rg_status rg_leaf_view(const track *t, const rg_tensor *what, const rg_tensor *x,
                        rg_tensor **out) RG_CHECK;
 
+/* -- Buffers of gradients (buffer.c) ----------------------------------------------------------- */
+
+/* Whether this thread's passes make gradients in buffers; what it was before. */
+bool rg_buffers_use(bool on);
+
+/* The buffer of p's leaf where nothing is in it yet and a gradient may be made there, else NULL. */
+rg_tensor *rg_buffer_free(const place *p);
+
 /* -- What flows (flow.c) --------------------------------------------------------------------- */
 
 /* The window at p into the gradient of its storage so far. */
@@ -116,6 +126,9 @@ rg_status rg_flow_own(const place *p) RG_CHECK;
 
 /* The same where all of p is to be written: zeros only around it. */
 rg_status rg_flow_room(const place *p) RG_CHECK;
+
+/* Where the gradient of all of p's storage is to be made, if nobody else is to have it; else NULL. */
+rg_tensor *rg_flow_target(const place *p);
 
 /* Add dx to the gradient at p. */
 rg_status rg_flow_arrive(const place *p, rg_tensor *dx) RG_CHECK;

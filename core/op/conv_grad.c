@@ -8,6 +8,8 @@
 #include "op/list.h"
 #include "op/rule.h"
 
+extern const rg_op rg_op_conv2d_back_weight;
+
 static rg_value in_type(rg_rule *r, rg_value x)
 {
   return r->f.status == RG_OK ? rg_f_weight_cast(&r->f, x, r->dy->_dtype) : NULL;
@@ -84,6 +86,8 @@ rg_status rg_conv2d_grad(rg_grad *g)
   }
   if (rg_rule_needs(&r, 1) || rg_rule_needs(&r, 2)) {
     rg_value db;
+    rg_rule_into(&r, 1, &rg_op_conv2d_back_weight, 0);
+    rg_rule_into(&r, 2, &rg_op_conv2d_back_weight, 1);
     rg_value dw = back_weight(&r, x, dz, &w_meta->shape[2], &o, &db);
 
     if (rg_rule_needs(&r, 1)) {

@@ -102,6 +102,8 @@ static rg_status grad(rg_grad *g)
   rg_status status = r.f.status;
 
   if (status == RG_OK) {
+    rg_rule_into(&r, 1, &rg_op_layer_norm_back, 1);
+    rg_rule_into(&r, 2, &rg_op_layer_norm_back, 2);
     status = rg_layer_norm_back(r.dy, rg_rule_in(&r, 0), rg_rule_in(&r, 1), g->out[1], g->out[2],
                                 args->rms, &out[0], &out[1], &out[2]);
   }

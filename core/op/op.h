@@ -100,6 +100,8 @@ struct rg_grad {
   rg_tensor **dx;         /* n_in, NULL at first */
   /* The rule does not read out[i] any more: its memory may go before the rule's end. */
   void (*let_go)(rg_grad *g, int32_t i);
+  /* Where dx[i] is to be made, or NULL: anywhere (rg_target, rg_rule_into). */
+  rg_tensor *(*target)(const rg_grad *g, int32_t i);
 };
 
 /* How a view lies in the memory of its tensor. */
@@ -188,6 +190,16 @@ rg_status rg_run1(const rg_op *op, const rg_tensor *const *in, int32_t n_in, con
 /* The same with the result written into x. */
 rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in, const void *args,
                       rg_tensor *x) RG_CHECK;
+
+/*
+** Where a result of a call to come is to be made, for a caller who does not make that call himself:
+** the next call of op on this thread makes result i of the type and size of x in x's memory, unless
+** it reads that.  x, contiguous: its whole storage; NULL: nothing is asked for.  It is borrowed until
+** the call or rg_targets_clear; rg_target_drop takes back what was asked for x.
+*/
+void rg_target(const rg_op *op, int32_t i, rg_tensor *x);
+void rg_target_drop(const rg_tensor *x);
+void rg_targets_clear(void);
 
 /* A view of x; args: the record's own struct, whose negative axes are resolved in it. */
 rg_status rg_run_view(const rg_op *op, const rg_tensor *x, void *args, rg_tensor **out) RG_CHECK;

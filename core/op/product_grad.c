@@ -10,6 +10,8 @@
 #include "op/product.h"
 #include "op/rule.h"
 
+extern const rg_op rg_op_matmul, rg_op_sum;
+
 static rg_value in_type(rg_rule *r, rg_value x)
 {
   return r->f.status == RG_OK ? rg_f_weight_cast(&r->f, x, r->dy->_dtype) : NULL;
@@ -74,6 +76,7 @@ rg_status rg_matmul_grad(rg_grad *g)
     dz = rg_f_shaped(&r.f, dz, shape, n);
   }
   if (rg_rule_needs(&r, 0)) {
+    rg_rule_into(&r, 0, &rg_op_matmul, 0);
     rg_rule_give(&r, 0, rg_f_matmul(&r.f, dz, rg_f_transposed(&r.f, y)));
   }
   if (rg_rule_needs(&r, 1)) {
@@ -81,6 +84,7 @@ rg_status rg_matmul_grad(rg_grad *g)
       x = rg_f_rows(&r.f, x);
       dz = rg_f_rows(&r.f, dz);
     }
+    rg_rule_into(&r, 1, &rg_op_matmul, 0);
     x = inner(&r, x, dz);
     if (g->in[1].ndim == 1) { /* a column again */
       x = rg_f_shaped(&r.f, x, g->in[1].shape, 1);
@@ -142,9 +146,11 @@ static rg_value behind_act(rg_rule *r, int32_t act, rg_value y, rg_value z, rg_v
   return rg_f_rows(&r->f, dz);
 }
 
-static rg_value bias_sum(rg_rule *r, rg_value dz)
+/* The gradient of the bias, input i. */
+static void give_bias(rg_rule *r, int32_t i, rg_value dz)
 {
-  return rg_f_sum(&r->f, dz, (const int32_t[]){ 0 }, 1, false);
+  rg_rule_into(r, i, &rg_op_sum, 0);
+  rg_rule_give(r, i, rg_f_sum(&r->f, dz, (const int32_t[]){ 0 }, 1, false));
 }
 
 rg_status rg_linear_grad(rg_grad *g)
@@ -173,10 +179,11 @@ rg_status rg_linear_grad(rg_grad *g)
     rg_rule_give(&r, 0, rg_f_shaped(&r.f, dx, g->in[0].shape, g->in[0].ndim));
   }
   if (rg_rule_needs(&r, 1)) {
+    rg_rule_into(&r, 1, &rg_op_matmul, 0);
     rg_rule_give(&r, 1, product(&r, rg_f_transposed(&r.f, dz), x, g->in[1].dtype));
   }
   if (rg_rule_needs(&r, 2)) {
-    rg_rule_give(&r, 2, bias_sum(&r, dz));
+    give_bias(&r, 2, dz);
   }
   return rg_rule_end(&r);
 }
@@ -206,15 +213,17 @@ rg_status rg_lowrank_grad(rg_grad *g)
   rg_value dz = behind_act(&r, args->act, r.y, z, r.dy);
 
   if (rg_rule_needs(&r, 2)) {
+    rg_rule_into(&r, 2, &rg_op_matmul, 0);
     rg_rule_give(&r, 2, inner(&r, middle, dz));
   }
   if (rg_rule_needs(&r, 3)) {
-    rg_rule_give(&r, 3, bias_sum(&r, dz));
+    give_bias(&r, 3, dz);
   }
   if (rg_rule_needs(&r, 0) || rg_rule_needs(&r, 1)) {
     rg_value dmiddle = rg_f_matmul(&r.f, dz, rg_f_transposed(&r.f, b));
 
     if (rg_rule_needs(&r, 1)) {
+      rg_rule_into(&r, 1, &rg_op_matmul, 0);
       rg_rule_give(&r, 1, inner(&r, x, dmiddle));
     }
     if (rg_rule_needs(&r, 0)) {

@@ -31,8 +31,17 @@ bool rg_rule_needs(const rg_rule *r, int32_t i)
 
 /* -- What goes out -------------------------------------------------------------------- */
 
-/* x summed over the axes that meta has not, or has with size 1. */
-static rg_value reduced(rg_rule *r, rg_value x, const rg_meta *meta)
+extern const rg_op rg_op_sum, rg_op_cast;
+
+void rg_rule_into(const rg_rule *r, int32_t in, const rg_op *op, int32_t i)
+{
+  if (r->f.status == RG_OK && r->g->target != NULL && rg_rule_needs(r, in)) {
+    rg_target(op, i, r->g->target(r->g, in));
+  }
+}
+
+/* x summed over the axes that meta, that of input `in`, has not, or has with size 1. */
+static rg_value reduced(rg_rule *r, rg_value x, int32_t in, const rg_meta *meta)
 {
   int32_t axes[RG_MAX_DIMS];
   int32_t n = 0;
@@ -47,7 +56,11 @@ static rg_value reduced(rg_rule *r, rg_value x, const rg_meta *meta)
       axes[n++] = i;
     }
   }
-  return n == 0 ? x : rg_f_sum(&r->f, x, axes, n, true);
+  if (n == 0) {
+    return x;
+  }
+  rg_rule_into(r, in, &rg_op_sum, 0);
+  return rg_f_sum(&r->f, x, axes, n, true);
 }
 
 void rg_rule_give(rg_rule *r, int32_t i, rg_value x)
@@ -57,15 +70,17 @@ void rg_rule_give(rg_rule *r, int32_t i, rg_value x)
   if (!rg_rule_needs(r, i)) {
     return;
   }
-  x = reduced(r, x, meta);
+  x = reduced(r, x, i, meta);
   if (r->f.status == RG_OK && !rg_tensor_shaped(x, meta->shape, meta->ndim)) {
     x = rg_f_shaped(&r->f, x, meta->shape, meta->ndim);
   }
-  if (r->f.status == RG_OK) {
+  if (r->f.status == RG_OK && x->_dtype != meta->dtype) {
+    rg_rule_into(r, i, &rg_op_cast, 0);
     x = rg_f_cast(&r->f, x, meta->dtype);
   }
   if (r->f.status == RG_OK) {
     r->g->dx[i] = rg_f_hold(x);
+    rg_target_drop(r->g->target != NULL ? r->g->target(r->g, i) : NULL);
   }
 }
 

@@ -15,6 +15,8 @@
 #include "op/product.h"
 #include "op/signs.h"
 
+extern const rg_op rg_op_matmul, rg_op_sum;
+
 /* The pieces of a call of any form, in the type that dy has, and z and v beside them. */
 typedef struct sketch {
   rg_value x, s1, u1, u2, s2, bias;
@@ -97,6 +99,7 @@ static void go_back(rg_rule *r, sketch *s)
     r->g->let_go(r->g, 0);
   }
   if (rg_rule_needs(r, s->at_bias)) {
+    rg_rule_into(r, s->at_bias, &rg_op_sum, 0);
     rg_rule_give(r, s->at_bias, rg_f_sum(&r->f, v, (const int32_t[]){ 0 }, 1, false));
   }
   s->v = rg_f_times(&r->f, v, scale);
@@ -215,9 +218,13 @@ static rg_status bits_grad(rg_rule *r, int32_t at_s2, rg_value u1_bits, rg_value
   split_z(r, &s);
   go_back(r, &s);
   if (rg_rule_needs(r, 1)) {
-    rg_rule_give(r, 1, inner(r, s.x, times_transposed(r, s.v, s.u1)));
+    rg_value vu = times_transposed(r, s.v, s.u1);
+
+    rg_rule_into(r, 1, &rg_op_matmul, 0);
+    rg_rule_give(r, 1, inner(r, s.x, vu));
   }
   if (rg_rule_needs(r, at_s2)) {
+    rg_rule_into(r, at_s2, &rg_op_matmul, 0);
     rg_rule_give(r, at_s2, inner(r, s.z2, s.v));
   }
   give_x(r, &s);

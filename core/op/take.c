@@ -43,6 +43,7 @@ static rg_status grad(rg_grad *g)
   rg_status status = r.f.status;
 
   if (status == RG_OK) {
+    rg_rule_into(&r, 0, &rg_op_take_back, 0);
     status = rg_take_back(r.dy, rg_rule_in(&r, 1), g->in[0].shape[0], &out);
   }
   rg_rule_give(&r, 0, rg_f_took(&r.f, status, out));

@@ -180,6 +180,36 @@ RG_API rg_status rg_grad_attach(rg_tensor *x, rg_tensor *grad, int32_t contents)
 /* x's accumulated gradient itself in out, which the caller releases; NULL where there is none. */
 RG_API rg_status rg_grad_held(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 
+/* -- Buffers of gradients ---------------------------------------------------------------------- */
+
+/*
+** Let backward passes make x's gradient in memory of the caller's: the range of an arena that is
+** sent to other processes, for example.  Where x has no gradient yet, the first one is written into
+** the buffer by the call that computes it, and only what cannot be is copied there (rg_grad_copied);
+** what comes later is added in place, as ever.  So x's gradient is the same tensor behind each
+** rg_zero_grad.  Gradients that are handed out or recorded, and those of a plan, are made elsewhere.
+**
+** x        a leaf on the CPU, as long as it is one
+** memory   contiguous, of the gradient's type and size; held.  NULL: no buffer from here on
+** RG_EARG, RG_EDEVICE, RG_ENOMEM.
+*/
+RG_API rg_status rg_grad_set_buffer(rg_tensor *x, rg_tensor *memory) RG_CHECK;
+
+/*
+** Behind this the buffer holds x's gradient, which is that memory from here on: one that is elsewhere
+** is copied, and where there is none the buffer is filled with zeros, and there is none.
+**
+** had      out: 1 if there is a gradient
+** RG_EARG: x has no buffer.
+*/
+RG_API rg_status rg_grad_into_buffer(rg_tensor *x, int32_t *had) RG_CHECK;
+
+/* What lies in the buffer is x's gradient from here on, whatever that was. RG_EARG likewise. */
+RG_API rg_status rg_grad_from_buffer(rg_tensor *x) RG_CHECK;
+
+/* Bytes of x's gradients that were made elsewhere and copied into its buffer so far. */
+RG_API int64_t rg_grad_copied(const rg_tensor *x);
+
 /* How often the gradient of a leaf has become another tensor, or none, in this process. */
 RG_API int64_t rg_grad_changes(void);
 

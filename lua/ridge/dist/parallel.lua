@@ -190,14 +190,16 @@ function Parallel:init(module, opts)
 end
 
 --- How many buckets there are, and parameters and bytes in each, in the order in which they are
---- sent; none before the first backward pass.
----@return table list of {parameters = names, bytes =}
+--- sent; none before the first backward pass. copied: bytes of gradients that did not lie in the
+--- bucket and were copied there, of all passes: those of the first pass, which the buckets are made
+--- behind, and of what no call of the backward pass could write there.
+---@return table list of {parameters = names, bytes =, copied =}
 function Parallel:bucket_list()
   local list = {}
   for i, bucket in ipairs(self.buckets or {}) do
     local names = {}
     for k, p in ipairs(bucket.list) do names[k] = p.name end
-    list[i] = { parameters = names, bytes = bucket.arena.bytes }
+    list[i] = { parameters = names, bytes = bucket.bytes, copied = self.buckets:copied(bucket) }
   end
   return list
 end
