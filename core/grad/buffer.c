@@ -9,7 +9,8 @@
 ** tensors of one gradient are not those of its neighbours.
 */
 #include "grad/node.h"
-#include "op/call.h"
+#include "op/op.h"
+#include "tensor/scope.h"
 
 /* -- Memory of the caller's as a tensor by itself ---------------------------------------------- */
 
@@ -174,6 +175,14 @@ bool rg_buffers_use(bool on)
   return before;
 }
 
+/* Does somebody keep the gradient that the buffer holds, to give it back to the leaf later? */
+static bool is_kept(const rg_tensor *buffer)
+{
+  int64_t listed = rg_scope_place(buffer) > 0 ? 1 : 0;
+
+  return __atomic_load_n(&buffer->_refs, __ATOMIC_ACQUIRE) > 1 + listed;
+}
+
 rg_tensor *rg_buffer_free(const place *p)
 {
   const track *t = p->track;
@@ -183,7 +192,7 @@ rg_tensor *rg_buffer_free(const place *p)
       rg_capture_active != NULL || rg_graph_recorder != NULL ||
       t->buffer->_dtype != p->at._dtype || t->buffer->_device != p->at._device ||
       rg_tensor_bytes(t->buffer) != rg_window_bytes(&t->window, p->storage_bytes) ||
-      atomic_load(&t->buffer->_storage->saved) != 0) {
+      atomic_load(&t->buffer->_storage->saved) != 0 || is_kept(t->buffer)) {
     return NULL;
   }
   return t->buffer;

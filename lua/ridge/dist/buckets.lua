@@ -48,10 +48,10 @@ local function deal(self, list, opts)
       bucket = { dtype = x.dtype, sent = sent, count = 0, numbers = 0, list = {} }
       self[#self + 1] = bucket
     end
-    self.of[p] = { bucket = bucket, first = bucket.count, copied = 0 }
+    local first = aligned(bucket.count, x)
+    self.of[p] = { bucket = bucket, first = first, copied = 0 }
     bucket.list[#bucket.list + 1] = p
-    bucket.count = bucket.count + aligned(x.count, x)
-    bucket.numbers = bucket.numbers + x.count
+    bucket.count, bucket.numbers = first + x.count, bucket.numbers + x.count
   end
 end
 

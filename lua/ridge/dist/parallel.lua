@@ -11,6 +11,7 @@ local class = require 'ridge.class'
 local leaves = require 'ridge.tensor.leaf_hooks'
 local options = require 'ridge.options'
 local ref = require 'ridge.ffi.ref'
+local backward = require 'ridge.tensor.backward'
 local batch_norm = require 'ridge.dist.batch_norm'
 local Buckets = require 'ridge.dist.buckets'
 local Module = require 'ridge.nn.module'
@@ -126,10 +127,10 @@ local function watch(self)
     local older = nets[p.tensor]
     if older and not older.retired then retire(older) end
     nets[p.tensor] = self
-    self.hooks[i] = p.tensor:on_gradient(function() -- holds no tensor, which would hold itself
+    self.hooks[i] = leaves.add(p.tensor, function() -- holds no tensor, which would hold itself
       local net = weak[1]
       if net then complete(net, net.trained[i]) end
-    end)
+    end, backward.number, true)
   end
   leaves.behind(self, function(ended)
     local net = weak[1]
@@ -141,6 +142,11 @@ end
 --- are those of rank 0 from the start, and behind each backward pass `.grad` of every parameter is
 --- that of the whole batch, with the same bits on all ranks. So an optimizer takes the same step
 --- everywhere. A parameter without a gradient on some ranks counts as zero there.
+---
+--- Behind the first pass gradients lie in the memory that is sent, also those of later passes: what
+--- is kept of `.grad` over a zero_grad changes with the next pass, so keep a clone. From a
+--- parameter's last hook (on_gradient) to the end of the pass its gradient is on its way: leave it
+--- alone until then, or switch overlap off.
 ---
 --- A batch is what the module is called with, its rows those of the first tensor along axis 1, also
 --- of one in a table; the loss is their mean. So it is what this returns that is called, not the

@@ -58,9 +58,9 @@ end
 
 local GradientHook = class('GradientHook')
 
--- f: called until it is removed; begun: the pass behind which it was made.
-function GradientHook:init(f, entry)
-  self.f, self.entry, self.begun = f, entry, M.begun
+-- f: called until it is removed; begun: the pass behind which it was made; last: behind the others.
+function GradientHook:init(f, entry, last)
+  self.f, self.entry, self.begun, self.last = f, entry, M.begun, last or false
 end
 
 --- The function is called no more; twice does no harm.
@@ -84,29 +84,37 @@ end
 ---@param x Tensor
 ---@param f function
 ---@param number function gives a number nobody else has
+---@param last boolean|nil it sends the gradient away, and is called behind those that change it
 ---@return table handle
-function M.add(x, f, number)
+function M.add(x, f, number, last)
   local entry = find(x)
   if not entry then
     entry = { tensor = setmetatable({ x }, WEAK) }
     watch(x, entry, number)
   end
-  local handle = GradientHook(f, entry)
+  local handle = GradientHook(f, entry, last)
   entry[#entry + 1] = handle
   return handle
 end
 
-local function tell_all(list, pass)
+local function tell_some(list, pass, last)
   for _, entry in ipairs { unpack(list) } do -- hooks may end each other
     local x = entry.tensor[1]
     if not x or x._t == nil then
       leave(entry)
     else
       for _, handle in ipairs { unpack(entry) } do
-        if handle.f and handle.begun < pass and x._t ~= nil then handle.f(x) end
+        if handle.f and handle.last == last and handle.begun < pass and x._t ~= nil then
+          handle.f(x)
+        end
       end
     end
   end
+end
+
+local function tell_all(list, pass)
+  tell_some(list, pass, false)
+  tell_some(list, pass, true)
 end
 
 --- Behind each pass that stops for leaves f(ended) is called, ended false where it failed; as long

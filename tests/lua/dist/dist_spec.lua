@@ -252,7 +252,7 @@ describe('ranks', function()
     text, status = launch(3, 'loops')
     assert.equal(5, status)
     assert.equal(2, lines(text, '%[[02]%] error: dist.DataParallel: rank 1 has not come to '
-      .. 'collective %d+ %(all_reduce, weighted mean of 10 f32%) in step 3 within 1.5 s'))
+      .. 'collective %d+ %(all_reduce, weighted mean of 20 f32%) in step 3 within 1.5 s'))
     assert.matches('ranks 0 and 2 waited in vain for rank 1, which did not come\n', text)
     assert.equal(0, left 'loops')
     text, status = output(('./ridge launch -n 2 --silence 2 %s parted'):format(CHILD))
