@@ -35,16 +35,21 @@ static void range_release(rg_source *source)
   rg_host_free(self);
 }
 
-static rg_status range_of(rg_tensor *memory, rg_tensor **out)
+/* In the shape of x where that is all of its storage in order, as a gradient that is kept as it
+** comes is; else one behind the other. */
+static rg_status range_of(rg_tensor *memory, const rg_tensor *x, rg_tensor **out)
 {
   range_source *self = rg_host_zeroed(sizeof(*self));
+  bool whole = rg_is_contiguous(x) && rg_tensor_bytes(x) == x->_storage->bytes;
+  const int64_t *shape = whole ? x->_shape : &memory->_count;
 
   if (self == NULL) {
     return rg_fail(RG_ENOMEM, "grad_buffer: no memory for what is known of it");
   }
   self->source = (rg_source){ .fill = range_fill, .release = range_release, .owns = true };
   self->memory = rg_tensor_retain(memory);
-  return rg_tensor_from(&self->source, memory->_data, memory->_dtype, &memory->_count, 1, out);
+  return rg_tensor_from(&self->source, memory->_data, memory->_dtype, shape, whole ? x->_ndim : 1,
+                        out);
 }
 
 /* -- Setting ----------------------------------------------------------------------------------- */
@@ -85,7 +90,7 @@ rg_status rg_grad_set_buffer(rg_tensor *x, rg_tensor *memory)
     if (t->buffer != NULL && t->buffer->_data == memory->_data) {
       return RG_OK;
     }
-    RG_TRY(range_of(memory, &buffer));
+    RG_TRY(range_of(memory, x, &buffer));
   }
   rg_tensor_release(t->buffer);
   t->buffer = buffer;
@@ -105,20 +110,6 @@ static rg_status track_with_buffer(const rg_tensor *x, track **out)
   return RG_OK;
 }
 
-static rg_status copy_all(rg_tensor *to, const rg_tensor *from)
-{
-  rg_tensor *flat = NULL;
-  const int32_t mode = rg_grad_mode(0);
-  rg_status status = rg_view(from, &to->_count, 1, &flat);
-
-  if (status == RG_OK) {
-    status = rg_copy_(to, flat);
-  }
-  rg_tensor_release(flat);
-  rg_grad_mode(mode);
-  return status;
-}
-
 rg_status rg_grad_into_buffer(rg_tensor *x, int32_t *had)
 {
   track *t;
@@ -132,7 +123,7 @@ rg_status rg_grad_into_buffer(rg_tensor *x, int32_t *had)
     return rg_fail(RG_EARG, "grad_buffer: a gradient of another part of the tensor is there");
   }
   if (!rg_tensor_same_storage(t->grad, t->buffer)) {
-    RG_TRY(copy_all(t->buffer, t->grad));
+    RG_TRY(rg_leaf_copy(t->buffer, t->grad));
     t->copied += rg_tensor_bytes(t->buffer);
     rg_tensor_release(t->grad);
     t->grad = rg_tensor_retain(t->buffer);

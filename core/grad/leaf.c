@@ -167,6 +167,25 @@ rg_status rg_grad_held(const rg_tensor *x, rg_tensor **out)
   return RG_OK;
 }
 
+rg_status rg_leaf_copy(rg_tensor *to, const rg_tensor *from)
+{
+  const int32_t mode = rg_grad_mode(0);
+  rg_tensor *a = NULL;
+  rg_tensor *b = NULL;
+  rg_status status = rg_view(to, &to->_count, 1, &a);
+
+  if (status == RG_OK) {
+    status = rg_view(from, &to->_count, 1, &b);
+  }
+  if (status == RG_OK) {
+    status = rg_copy_(a, b);
+  }
+  rg_tensor_release(a);
+  rg_tensor_release(b);
+  rg_grad_mode(mode);
+  return status;
+}
+
 rg_status rg_grad_attach(rg_tensor *x, rg_tensor *grad, int32_t contents)
 {
   char text[96];
@@ -183,11 +202,7 @@ rg_status rg_grad_attach(rg_tensor *x, rg_tensor *grad, int32_t contents)
                    rg_tensor_text(x, text, sizeof(text)));
   }
   if (contents) {
-    const int32_t mode = rg_grad_mode(0);
-    const rg_status status = t->grad != NULL ? rg_copy_(grad, t->grad) : rg_fill_(grad, 0);
-
-    rg_grad_mode(mode);
-    RG_TRY(status);
+    RG_TRY(t->grad != NULL ? rg_leaf_copy(grad, t->grad) : rg_fill_(grad, 0));
   }
   rg_tensor_release(t->grad);
   t->grad = rg_tensor_retain(grad);

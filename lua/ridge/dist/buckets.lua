@@ -111,6 +111,13 @@ local function is_made_here(of, x)
   return status == 0
 end
 
+--- Gradients are made in the buckets from here on.
+function Buckets:receive()
+  for p, of in pairs(self.of) do
+    if p.tensor.requires_grad then is_made_here(of, p.tensor) end
+  end
+end
+
 -- A parameter's gradient is in its bucket behind this: zeros where there is none. It was made there,
 -- but for one that was there before the bucket was.
 local function put(self, p)

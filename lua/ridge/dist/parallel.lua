@@ -274,6 +274,17 @@ end
 
 -- -- For who drives such a net (ridge.Trainer) ----------------------------------------------------
 
+--- Lay the buckets out in front of the first backward pass, where none says in which order gradients
+--- are complete (net.hold): plans write where they were captured. All ranks together.
+---@param net table a DataParallel
+function M.prepare(net)
+  if net.buckets then return end
+  for i = #net.trained, 1, -1 do net.order[#net.order + 1] = net.trained[i] end
+  for _, p in ipairs(net.trained) do net.seen[p] = true end
+  settle(net)
+  net.buckets:receive()
+end
+
 --- Average the gradients that there are, where no backward pass has (net.hold).
 ---@param net table a DataParallel
 function M.reduce(net) finish(net, true) end

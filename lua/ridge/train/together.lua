@@ -148,6 +148,7 @@ end
 function Together:open(last, planned)
   self.behind = planned
   self.net.weighs, self.net.rows, self.net.hold = 1, 1, planned or not last
+  if planned then parallel.prepare(self.net) end
 end
 
 --- A step's gradients and losses become those of all ranks.
