@@ -46,7 +46,7 @@ function M.watch(most, stop, instead)
     for i, bucket in ipairs(self) do
       step.ready[i] = (at[bucket] or backward) - began
       if i > 1 then step.ready[i] = math.max(step.ready[i], step.ready[i - 1]) end
-      step.bytes[i] = bucket.arena.bytes
+      step.bytes[i] = bucket.bytes
     end
     finish(self, weight)
     local ended = now()

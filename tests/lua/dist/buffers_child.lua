@@ -58,7 +58,7 @@ for _, name in ipairs { 'mlp', 'lenet', 'block' } do
   table.sort(kinds)
   for _, kind in ipairs(kinds) do
     local n, same = run(each[1], each[2], kind)
-    print(name, kind, n, tostring(same))
+    print(('%s %s %d %s'):format(name, kind, n, tostring(same)))
   end
 end
 
@@ -76,5 +76,5 @@ for _, how in ipairs { 'plain', 'compile' } do
   local first = copied(net)
   trainer:fit(loader, { epochs = 4 })
   if how == 'compile' then assert(trainer:status().config.plans > 0) end
-  print('trainer', how, copied(net) - first, tostring((dist.same(net))))
+  print(('trainer %s %d %s'):format(how, copied(net) - first, tostring((dist.same(net)))))
 end
