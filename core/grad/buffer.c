@@ -65,8 +65,7 @@ static rg_status check_buffer(const track *t, const rg_tensor *x, const rg_tenso
                    rg_tensor_text(x, a, sizeof(a)));
   }
   if (!rg_is_contiguous(memory) || memory->_dtype != x->_dtype ||
-      rg_tensor_bytes(memory) !=
-          rg_window_bytes(&t->window, rg_storage_root(x->_storage)->bytes)) {
+      rg_tensor_bytes(memory) != rg_window_bytes(&t->window, rg_storage_root(x->_storage)->bytes)) {
     return rg_fail(RG_EARG, "grad_buffer: %s has no gradient like %s",
                    rg_tensor_text(x, a, sizeof(a)), rg_tensor_text(memory, b, sizeof(b)));
   }
@@ -180,8 +179,8 @@ rg_tensor *rg_buffer_free(const place *p)
 
   /* a plan writes where it was captured, and a tensor that a call has saved is read again */
   if (!in_use || t == NULL || t->buffer == NULL || t->flow != NULL || t->grad != NULL ||
-      rg_capture_active != NULL || rg_graph_recorder != NULL ||
-      t->buffer->_dtype != p->at._dtype || t->buffer->_device != p->at._device ||
+      rg_capture_active != NULL || rg_graph_recorder != NULL || t->buffer->_dtype != p->at._dtype ||
+      t->buffer->_device != p->at._device ||
       rg_tensor_bytes(t->buffer) != rg_window_bytes(&t->window, p->storage_bytes) ||
       atomic_load(&t->buffer->_storage->saved) != 0 || is_kept(t->buffer)) {
     return NULL;

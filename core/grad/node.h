@@ -31,10 +31,10 @@ typedef struct rg_window {
 typedef struct track {
   rg_tracking hooks;
   int64_t refs;
-  node *writer;     /* the last recorded call that wrote here; NULL: none */
-  bool leaf;        /* a tensor that requires a gradient */
-  rg_window window; /* of a leaf: the part that requires one */
-  rg_tensor *grad;  /* of a leaf: accumulated; the storage's or the window's, without gaps */
+  node *writer;      /* the last recorded call that wrote here; NULL: none */
+  bool leaf;         /* a tensor that requires a gradient */
+  rg_window window;  /* of a leaf: the part that requires one */
+  rg_tensor *grad;   /* of a leaf: accumulated; the storage's or the window's, without gaps */
   rg_tensor *buffer; /* of a leaf: where its gradient is made (buffer.c); NULL: anywhere */
   int64_t copied;    /* bytes that were made elsewhere and copied there */
   /* in the backward pass */
@@ -130,7 +130,7 @@ rg_status rg_flow_own(const place *p) RG_CHECK;
 /* The same where all of p is to be written: zeros only around it. */
 rg_status rg_flow_room(const place *p) RG_CHECK;
 
-/* Where the gradient of all of p's storage is to be made, if nobody else is to have it; else NULL. */
+/* Where the gradient of all of p's storage is to be made; NULL: anywhere. */
 rg_tensor *rg_flow_target(const place *p);
 
 /* Add dx to the gradient at p. */

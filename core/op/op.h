@@ -194,8 +194,8 @@ rg_status rg_run_into(const rg_op *op, const rg_tensor *const *in, int32_t n_in,
 /*
 ** Where a result of a call to come is to be made, for a caller who does not make that call himself:
 ** the next call of op on this thread makes result i of the type and size of x in x's memory, unless
-** it reads that.  x, contiguous: its whole storage; NULL: nothing is asked for.  It is borrowed until
-** the call or rg_targets_clear; rg_target_drop takes back what was asked for x.
+** it reads that.  x, contiguous: its whole storage; NULL: nothing is asked for.  It is borrowed
+** until the call or rg_targets_clear; rg_target_drop takes back what was asked for x.
 */
 void rg_target(const rg_op *op, int32_t i, rg_tensor *x);
 void rg_target_drop(const rg_tensor *x);

@@ -41,8 +41,8 @@ bool rg_rule_needs(const rg_rule *r, int32_t i);
 */
 void rg_rule_give(rg_rule *r, int32_t i, rg_value x);
 
-/* The next result i of op, one of this rule's calls to come, is what is given for input `in`, and for
-** no other: it is made where that gradient is kept, if there is such a place. */
+/* The next result i of op, one of this rule's calls to come, is given for input `in`, and for no
+** other: it is made where that gradient is kept, if there is such a place. */
 void rg_rule_into(const rg_rule *r, int32_t in, const rg_op *op, int32_t i);
 
 /* The derivative of an activation: y' dy from the result y, or from what went in where the result

@@ -185,9 +185,9 @@ RG_API rg_status rg_grad_held(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 /*
 ** Let backward passes make x's gradient in memory of the caller's: the range of an arena that is
 ** sent to other processes, for example.  Where x has no gradient yet, the first one is written into
-** the buffer by the call that computes it, and only what cannot be is copied there (rg_grad_copied);
+** the buffer by the call that computes it, and only what cannot be is copied (rg_grad_copied);
 ** what comes later is added in place, as ever.  So x's gradient is the same tensor behind each
-** rg_zero_grad.  Gradients that are handed out or recorded, and those of a plan, are made elsewhere.
+** rg_zero_grad.  Gradients that are handed out or recorded, and a plan's, are made elsewhere.
 **
 ** x        a leaf on the CPU, as long as it is one
 ** memory   contiguous, of the gradient's type and size; held.  NULL: no buffer from here on
@@ -196,8 +196,8 @@ RG_API rg_status rg_grad_held(const rg_tensor *x, rg_tensor **out) RG_CHECK;
 RG_API rg_status rg_grad_set_buffer(rg_tensor *x, rg_tensor *memory) RG_CHECK;
 
 /*
-** Behind this the buffer holds x's gradient, which is that memory from here on: one that is elsewhere
-** is copied, and where there is none the buffer is filled with zeros, and there is none.
+** Behind this the buffer holds x's gradient, which is that memory from here on: one that is
+** elsewhere is copied, and where there is none the buffer is filled with zeros, and there is none.
 **
 ** had      out: 1 if there is a gradient
 ** RG_EARG: x has no buffer.

@@ -168,23 +168,35 @@ static void test_kept(void)
   end(&s);
 }
 
+/* A gradient that a call has saved is read in the pass behind the call that makes the next one. */
 static void test_saved(void)
 {
   subject s = subject_of();
+  rg_tensor *z = filled(RG_F32, N, N, 1);
   rg_tensor *grad = NULL;
-  rg_tensor *y = NULL;
-  rg_tensor *sum = NULL;
+  rg_tensor *y[3] = { NULL };
+  rg_tensor *dz = NULL;
+  double values[N * N] = { NAN };
 
+  is_status(rg_require_grad(z, 1), RG_OK, "another leaf");
   go_back(&s, 1);
   is_status(rg_grad_of(s.w, &grad), RG_OK, "the gradient");
   is_status(rg_zero_grad(s.w, 0), RG_OK, "is forgotten");
-  is_status(rg_mul(s.w, grad, &y), RG_OK, "and multiplied with");
-  is_status(rg_sum(y, NULL, 0, 0, &sum), RG_OK, "in a sum");
-  is_status(rg_backward(sum, NULL, 0), RG_OK, "backward reads it");
-  close_to(gradient(&s), ROWS, 0, "as it was");
+  is_status(rg_mul(z, grad, &y[0]), RG_OK, "and multiplied with");
+  is_status(rg_sum(y[0], NULL, 0, 0, &y[1]), RG_OK, "in a sum");
+  y[2] = product(&s, 5);
+  is_status(rg_add_(y[1], y[2]), RG_OK, "in front of a product");
+  is_status(rg_backward(y[1], NULL, 0), RG_OK, "backward reads it");
+  is_status(rg_grad_of(z, &dz), RG_OK, "for the other leaf");
+  is_status(rg_tensor_to_doubles(dz, values, N * N), RG_OK, "whose gradient it is");
+  close_to(values[0], ROWS, 0, "as it was");
+  close_to(gradient(&s), 5 * ROWS, 0, "beside the next one");
+  for (int i = 0; i < 3; i++) {
+    rg_tensor_release(y[i]);
+  }
+  rg_tensor_release(dz);
   rg_tensor_release(grad);
-  rg_tensor_release(y);
-  rg_tensor_release(sum);
+  rg_tensor_release(z);
   end(&s);
 }
 

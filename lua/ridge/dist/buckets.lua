@@ -2,10 +2,10 @@
 --- Gradients of a net in buckets: which lies where, and when one is complete.
 --
 -- Gradients lie in one arena a type, in the order in which rank 0's first backward pass completed
--- them, each behind a multiple of 64 bytes. A bucket is a range of it: the gradients of some
+-- them, each from a multiple of 64 bytes on. A bucket is a range of it: the gradients of some
 -- parameters, then a flag for each, which says whether any rank had one. Backward passes make
--- gradients there (rg_grad_set_buffer), and a bucket is sent and received in place; only for another
--- type (compress) it is converted into a second tensor and back. Buckets are sent in one order
+-- gradients there (rg_grad_set_buffer), and a bucket is sent and received in place; only for
+-- another type (compress) it is converted into a second tensor and back. Buckets are sent in one order
 -- everywhere; what is not there at the end of a pass counts as zero.
 
 local ffi = require 'ffi'
@@ -118,8 +118,8 @@ function Buckets:receive()
   end
 end
 
--- A parameter's gradient is in its bucket behind this: zeros where there is none. It was made there,
--- but for one that was there before the bucket was.
+-- A parameter's gradient is in its bucket behind this: zeros where there is none. It was made
+-- there, but for one that was there before the bucket was.
 local function put(self, p)
   local of, x = self.of[p], p.tensor
   had[0] = 0

@@ -274,8 +274,8 @@ end
 
 -- -- For who drives such a net (ridge.Trainer) ----------------------------------------------------
 
---- Lay the buckets out in front of the first backward pass, where none says in which order gradients
---- are complete (net.hold): plans write where they were captured. All ranks together.
+--- Lay the buckets out in front of the first backward pass, where none says in which order
+--- gradients are complete (net.hold): plans write where they were captured. All ranks together.
 ---@param net table a DataParallel
 function M.prepare(net)
   if net.buckets then return end

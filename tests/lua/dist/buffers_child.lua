@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
---- Steps of several kinds: how many bytes of gradients are copied into buckets behind the first one,
---- and have all ranks the same weights?
+--- Steps of several kinds: how many bytes of gradients are copied into buckets behind the first
+--- one, and have all ranks the same weights?
 
 local ridge = require 'ridge'
 local nn, dist = ridge.nn, ridge.dist

@@ -7,7 +7,9 @@ local ranks = require 'tests.lua.dist.ranks'
 
 local nn, dist = ridge.nn, ridge.dist
 
-local function randn(seed, ...) return ridge.randn({ ... }, { generator = ridge.generator(seed) }) end
+local function randn(seed, ...)
+  return ridge.randn({ ... }, { generator = ridge.generator(seed) })
+end
 
 local function mlp()
   return nn.Sequential(nn.Linear(20, 32, { seed = 1 }), nn.ReLU(),
@@ -143,7 +145,8 @@ describe('gradients in buckets', function()
     local g = w.grad
     local old = g:clone()
     zero(net)
-    local loss = (net(x) * 3):sum() + (w * g):sum() -- saves g
+    local product = (w * g):sum() -- saves g, which is read behind the net's gradient
+    local loss = (net(x) * 3):sum() + product
     loss:backward()
     local wanted = randn(1, 4, 6):sum { 1 }:reshape(1, 6):expand(6, 6) * 3 + old
     assert.is_true((w.grad - wanted):abs():max():item() < 1e-4)
@@ -220,7 +223,8 @@ describe('gradients in buckets', function()
       local text, status = ranks.launch(2, 'tests/lua/dist/buffers_child.lua')
       assert.equal(0, status, text)
       for _, name in ipairs { 'mlp', 'lenet', 'block' } do
-        for _, how in ipairs { 'plain', 'bf16', 'clip', 'accumulate', 'set', 'sharded', 'uneven' } do
+        for _, how in ipairs { 'plain', 'bf16', 'clip', 'accumulate', 'set', 'sharded',
+          'uneven' } do
           assert.equal(2, ranks.lines(text, ('%%] %s %s 0 true$'):format(name, how)), text)
         end
       end
