@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "grad/pass.h"
-#include "tensor/scope.h"
 
 /* -- One call ----------------------------------------------------------------------------- */
 
@@ -265,43 +264,6 @@ static rg_status pass_node(backward_pass *pass, node *n)
 
 /* -- All of them ---------------------------------------------------------------------------- */
 
-/* The incoming gradient of a leaf becomes, or is added to, its gradient. */
-static rg_status keep(track *t)
-{
-  rg_status status = RG_OK;
-
-  if (t->flow == NULL) {
-    return RG_OK;
-  }
-  if (t->grad == NULL) {
-    rg_tensor *grad = NULL;
-
-    /* a gradient is written to by whoever clips or zeroes it: it must be the leaf's alone */
-    if (t->flow_own || rg_tensor_is_sole(t->flow)) { /* also where it is the leaf's buffer */
-      grad = rg_tensor_retain(t->flow);
-    } else {
-      status = rg_clone(t->flow, &grad);
-    }
-    t->grad = grad;
-    rg_grad_changed();
-  } else {
-    int64_t shape[] = { t->grad->_count };
-    rg_tensor *a = NULL;
-    rg_tensor *b = NULL;
-
-    status = rg_view(t->grad, shape, 1, &a);
-    if (status == RG_OK) {
-      status = rg_view(t->flow, shape, 1, &b);
-    }
-    if (status == RG_OK) {
-      status = rg_add_(a, b);
-    }
-    rg_tensor_release(a);
-    rg_tensor_release(b);
-  }
-  return status;
-}
-
 /* Nothing adds to the gradient of a leaf any more: keep it, and tell whoever watches, unless
 ** nothing flowed. */
 static rg_status complete(backward_pass *pass, const told *next)
@@ -309,7 +271,7 @@ static rg_status complete(backward_pass *pass, const told *next)
   track *t = next->leaf;
   bool added = next->added || t->flow != NULL;
 
-  RG_TRY(keep(t));
+  RG_TRY(rg_leaf_keep(t));
   rg_flow_set(t, NULL, false);
   pass->telling = added ? t->watch : 0;
   return RG_OK;
@@ -321,7 +283,7 @@ static rg_status keep_last(backward_pass *pass, track *t)
   if ((pass->flags & RG_BACKWARD_HAND_OUT) != 0 || t->flow == NULL) {
     return RG_OK;
   }
-  RG_TRY(keep(t));
+  RG_TRY(rg_leaf_keep(t));
   return pass->outer != NULL && t->watch != 0 ? rg_watch_added(pass->outer, t) : RG_OK;
 }
 

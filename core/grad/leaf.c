@@ -3,6 +3,7 @@
 ** Tensors that require a gradient, and their accumulated gradients.
 */
 #include "grad/node.h"
+#include "tensor/scope.h"
 
 static int64_t offset_of(const rg_tensor *x)
 {
@@ -208,6 +209,42 @@ rg_status rg_grad_attach(rg_tensor *x, rg_tensor *grad, int32_t contents)
   t->grad = rg_tensor_retain(grad);
   rg_grad_changed();
   return RG_OK;
+}
+
+rg_status rg_leaf_keep(track *t)
+{
+  rg_status status = RG_OK;
+
+  if (t->flow == NULL) {
+    return RG_OK;
+  }
+  if (t->grad == NULL) {
+    rg_tensor *grad = NULL;
+
+    /* a gradient is written to by whoever clips or zeroes it: it must be the leaf's alone */
+    if (t->flow_own || rg_tensor_is_sole(t->flow)) { /* also where it is the leaf's buffer */
+      grad = rg_tensor_retain(t->flow);
+    } else {
+      status = rg_clone(t->flow, &grad);
+    }
+    t->grad = grad;
+    rg_grad_changed();
+  } else {
+    int64_t shape[] = { t->grad->_count };
+    rg_tensor *a = NULL;
+    rg_tensor *b = NULL;
+
+    status = rg_view(t->grad, shape, 1, &a);
+    if (status == RG_OK) {
+      status = rg_view(t->flow, shape, 1, &b);
+    }
+    if (status == RG_OK) {
+      status = rg_add_(a, b);
+    }
+    rg_tensor_release(a);
+    rg_tensor_release(b);
+  }
+  return status;
 }
 
 static _Atomic int64_t changes;

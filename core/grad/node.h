@@ -107,6 +107,9 @@ rg_status rg_window_view(const rg_window *w, const rg_tensor *flow, const rg_ten
 rg_status rg_leaf_view(const track *t, const rg_tensor *what, const rg_tensor *x,
                        rg_tensor **out) RG_CHECK;
 
+/* The incoming gradient of a leaf becomes, or is added to, its gradient. */
+rg_status rg_leaf_keep(track *t) RG_CHECK;
+
 /* The elements of one leaf's gradient into another one of it, whatever shapes they have. */
 rg_status rg_leaf_copy(rg_tensor *to, const rg_tensor *from) RG_CHECK;
 

@@ -201,6 +201,9 @@ void rg_target(const rg_op *op, int32_t i, rg_tensor *x);
 void rg_target_drop(const rg_tensor *x);
 void rg_targets_clear(void);
 
+/* Result i of a call, undefined so far: where it is to be made, else in new memory. */
+rg_status rg_make_result(const rg_call *call, int32_t i, rg_tensor **out) RG_CHECK;
+
 /* A view of x; args: the record's own struct, whose negative axes are resolved in it. */
 rg_status rg_run_view(const rg_op *op, const rg_tensor *x, void *args, rg_tensor **out) RG_CHECK;
 

@@ -5,8 +5,8 @@
 -- them, each from a multiple of 64 bytes on. A bucket is a range of it: the gradients of some
 -- parameters, then a flag for each, which says whether any rank had one. Backward passes make
 -- gradients there (rg_grad_set_buffer), and a bucket is sent and received in place; only for
--- another type (compress) it is converted into a second tensor and back. Buckets are sent in one order
--- everywhere; what is not there at the end of a pass counts as zero.
+-- another type (compress) it is converted into a second tensor and back. Buckets are sent in one
+-- order everywhere; what is not there at the end of a pass counts as zero.
 
 local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
