@@ -5,6 +5,7 @@
 -- Every statistic comes from the samples themselves. A sample is one window of `calls_per_sample`
 -- calls, so the percentiles are those of windows; with fixed iterations a window is one call.
 
+local minutes = require 'ridge.measure.minutes'
 local statistics = require 'ridge.measure.statistics'
 
 local M = {}
@@ -50,7 +51,8 @@ local function gpu_of(entry)
 end
 
 --- All groups of one point.
----@param entry table model, batch, samples (ns), inner, ci_lo, ci_hi, first_ns, peak and average
+---@param entry table model, batch, samples (ns), inner, ci_lo, ci_hi, med and sd_minutes (what other
+---  minutes differ by, as a part of that interval), first_ns, peak and average
 ---  (bytes), flops, grade, flags (text), stop, rounds, warm_calls, config (what else belongs into
 ---  its group), gpu (where it ran on one: clock_mhz, celsius, watts, as far as they were told)
 ---@return table metrics latency, throughput, memory, config, quality; gpu where it ran on one
@@ -59,6 +61,10 @@ function M.of(entry)
   local median = statistics.median(entry.samples)
   latency.ci_lo_ms, latency.ci_hi_ms = entry.ci_lo and entry.ci_lo * MS,
     entry.ci_hi and entry.ci_hi * MS
+  if entry.sd_minutes and entry.ci_lo then
+    local lo, hi = minutes.own(entry.med, entry.ci_lo, entry.ci_hi, entry.sd_minutes)
+    latency.own_lo_ms, latency.own_hi_ms = lo * MS, hi * MS
+  end
   latency.first_ms = entry.first_ns and entry.first_ns * MS
   latency.calls_per_sample = entry.inner
   local config = { batch_size = entry.batch, num_iterations = #entry.samples * entry.inner,
@@ -93,8 +99,11 @@ function M.against(base, other)
     memory_savings_percent = M.savings(base.memory.peak_mb, other.memory.peak_mb) }
   if a.ci_lo_ms and b.ci_lo_ms then
     -- few rounds that lie far apart have an interval that reaches below 0: then nothing bounds it
-    local lo, hi = math.max(a.ci_lo_ms, 0) / b.ci_hi_ms, math.huge
-    if b.ci_lo_ms > 0 then hi = a.ci_hi_ms / b.ci_lo_ms end
+    -- both are of the same minutes: what others differ by is no part of it
+    local a_lo, a_hi = a.own_lo_ms or a.ci_lo_ms, a.own_hi_ms or a.ci_hi_ms
+    local b_lo, b_hi = b.own_lo_ms or b.ci_lo_ms, b.own_hi_ms or b.ci_hi_ms
+    local lo, hi = math.max(a_lo, 0) / b_hi, math.huge
+    if b_lo > 0 then hi = a_hi / b_lo end
     out.speedup_lo, out.speedup_hi = lo, hi < math.huge and hi or nil
     out.verdict = lo > 1 and 'faster' or hi < 1 and 'slower' or 'open'
   end

@@ -72,6 +72,7 @@ end
 local function entry_of(model, batch, s, result, opt)
   return { model = model.name, batch = batch, samples = result.samples, inner = result.inner,
     warm_calls = result.warm_calls, ci_lo = result.ci_lo, ci_hi = result.ci_hi,
+    med = result.med, sd_minutes = result.sd_minutes,
     first_ns = result.first_ns, peak = s.peak, average = s.average, flops = s.cost.flops,
     grade = result.grade, flags = table.concat(result.flags, ' '), stop = result.stop,
     rounds = result.rounds, clock_hz = result.clock_hz, gpu = gpu_of(result, opt),

@@ -156,6 +156,7 @@ function M.report(sw)
       for name in pairs(space) do params[name] = row[name] end
       entries[#entries + 1] = { model = label_of(row, space), batch = row.batch, params = params,
         samples = kept.dur, inner = kept.inner, ci_lo = row.fwd_lo, ci_hi = row.fwd_hi,
+        med = row.fwd, sd_minutes = row.fwd_between_minutes,
         first_ns = row.fwd_first, peak = row.peak_bytes, average = row.avg_bytes,
         flops = row.fwd_flops, grade = row.grade, flags = row.flags, rank = rank[row.model],
         warm_calls = kept.warm_calls,

@@ -78,6 +78,13 @@ local function passes_of(st, say, trial, g)
   local text = require('ridge.measure.passes').sentence { between = g.sd_between,
     within = g.sd_within }
   if text then say('', text) end
+  local minutes = require 'ridge.measure.minutes'
+  if g.sd_minutes and g.sd_minutes > 0 and g.ci_lo then
+    local lo, hi = minutes.own(g.med, g.ci_lo, g.ci_hi, g.sd_minutes)
+    say('', ('of the interval %s is drift%s: what other minutes differ by; within this sweep '
+      .. '[%s .. %s]'):format(minutes.percent(g.sd_minutes), minutes.said(g.ci_how)
+      and ', ' .. minutes.said(g.ci_how) or '', time(lo), time(hi)))
+  end
   if g.quiet then
     say('', ('quiet %s%s: in the fast state of the machine'):format(time(g.quiet), g.quiet_lo
       and ('  [%s .. %s]'):format(time(g.quiet_lo), time(g.quiet_hi)) or ''))

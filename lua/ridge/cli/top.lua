@@ -2,6 +2,7 @@
 --- `ridge top`: the best points of a sweep.
 
 local stored = require 'ridge.cli.stored'
+local minutes = require 'ridge.measure.minutes'
 local plain = require 'ridge.plain'
 local unlike = require 'ridge.sweep.unlike'
 
@@ -91,12 +92,32 @@ local function place(columns, name)
   end
 end
 
+-- The ends of a line without what other minutes differ by: these points were measured in the same.
+local function own(columns, line, by)
+  local row = {}
+  for i, name in ipairs(columns) do row[name] = line[i] end
+  return minutes.ends(row, by)
+end
+
+-- Take the column of that out again; the most of it that an interval holds.
+local function without_minutes(chosen, columns, by)
+  local at, most = place(columns, minutes.column(by)), 0
+  if not at then return most end
+  table.remove(chosen.titles, at)
+  table.remove(chosen.units or {}, at)
+  for _, line in ipairs(chosen.lines) do
+    most = math.max(most, line[at] or 0)
+    for i = at, #chosen.titles do line[i] = line[i + 1] end
+    line[#chosen.titles + 1] = nil
+  end
+  return most
+end
+
 -- How each point stands against the first that is not disturbed: 'best', 'undecided', 'behind', and
 -- 'disturbed' of those shown among the rest; nothing without intervals.  Returns how many are
 -- undecided against it, and the line of the last of them.
 local function stand(chosen, columns, by, better)
-  local lo, hi = place(columns, by .. '_lo'), place(columns, by .. '_hi')
-  if not (lo and chosen.lines[1]) then return 0, 0 end
+  if not (place(columns, by .. '_lo') and chosen.lines[1]) then return 0, 0 end
   local grade = place(columns, 'grade')
   local n, last, words, first = 0, 0, {}, nil
   for i, line in ipairs(chosen.lines) do
@@ -105,9 +126,10 @@ local function stand(chosen, columns, by, better)
     else
       local apart = false
       if first and not chosen.disturbed then
-        local best = chosen.lines[first]
-        if line[lo] and line[hi] and best[lo] and best[hi] then
-          apart = better > 0 and line[hi] < best[lo] or better < 0 and line[lo] > best[hi]
+        local a_lo, a_hi = own(columns, chosen.lines[first], by)
+        local b_lo, b_hi = own(columns, line, by)
+        if a_lo and a_hi and b_lo and b_hi then
+          apart = better > 0 and b_hi < a_lo or better < 0 and b_lo > a_hi
         end
       end
       words[i] = apart and 'behind' or 'undecided'
@@ -160,6 +182,8 @@ function M.main(argv)
     if query.has(st, sweep, by .. '_lo') then
       columns[#columns + 1], columns[#columns + 2] = by .. '_lo', by .. '_hi'
     end
+    local drift = minutes.column(by)
+    if query.has(st, sweep, drift) then columns[#columns + 1] = drift end
     columns[#columns + 1] = 'grade'
     -- alone first: what is wrong in it is said of what was typed, and brackets stay in it
     if opt.where ~= '' then require('ridge.store.expression').parse(opt.where) end
@@ -171,12 +195,17 @@ function M.main(argv)
       sort = (better > 0 and '-' or '') .. by })
     local chosen = choose(found, place(columns, by), opt.disturbed)
     local undecided, last = stand(chosen, columns, by, better)
+    local most = without_minutes(chosen, columns, by)
     local kept = {}
     for i = 1, math.min(opt.n, #chosen.lines) do kept[i] = chosen.lines[i] end
     local n = #chosen.lines
     chosen.lines = kept
     stored.show(chosen, opt)
     if which then plain.note(('by %s\n'):format(which)) end
+    if most > 0 then
+      plain.note(('intervals hold up to %s for what other minutes differ by; standing does not ask '
+        .. 'for it\n'):format(minutes.percent(most)))
+    end
     if chosen.without > 0 then
       plain.note(('%s without %s\n'):format(plain.count(chosen.without, 'point'), by))
     end

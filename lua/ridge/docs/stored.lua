@@ -33,6 +33,9 @@ M.DOES = {
       .. 'interval', _ratio_hi = 'upper end', _passes = 'passes behind it', _procs = 'processes',
     _between = 'standard deviation of the logarithm between passes',
     _within = 'the same between windows of a pass',
+    _between_minutes = 'the same between minutes that the passes have not seen: part of `_lo`, '
+      .. '`_hi` and of those of `_quiet`; nothing within the sweep asks for it. 0: they have seen '
+      .. 'ten minutes; none: not known',
   },
   origin = {
     machine = 'which machine: m and part of its fingerprint', cpu = 'its processor',

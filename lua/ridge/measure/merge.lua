@@ -8,9 +8,12 @@
 -- variance is).
 
 local flags = require 'ridge.measure.flags'
+local device = require 'ridge.measure.device'
 local interval = require 'ridge.measure.interval'
+local minutes = require 'ridge.measure.minutes'
 local passes = require 'ridge.measure.passes'
 local statistics = require 'ridge.measure.statistics'
+local variation = require 'ridge.measure.variation'
 
 local M = {}
 
@@ -100,12 +103,26 @@ local function passes_of(results, level)
   return found
 end
 
+-- What these processes have not seen of the minutes around them: nothing that they are judged by.
+local function add_minutes(out, results, source)
+  if not source or out.clock == device.CLOCK.name then return end
+  local times = {}
+  for i, r in ipairs(results) do times[i] = r.t0_ns / 1e9 end
+  local sd = minutes.term(source, variation.kind_of(out.work), times)
+  out.sd_minutes = sd
+  if not sd or sd == 0 then return end
+  out.ci_lo, out.ci_hi = minutes.widen(out.med, out.ci_lo, out.ci_hi, sd)
+  out.ci_how = ('%s+%s'):format(out.ci_how, source.how)
+end
+
 --- Results of one point in several processes as one.
 ---@param results table[]  of measure.block, one a process; two or more
 ---@param protocol table   the one they were measured by
+---@param source table|nil of ridge.measure.minutes: what minutes differ by
 ---@return table result    as of measure.block, with procs, between and within (standard deviations
----  of the logarithm), quiet (the time in the fast state, where three processes saw it)
-function M.processes(results, protocol)
+---  of the logarithm), sd_minutes (the same of minutes that they have not seen: part of the
+---  interval), quiet (the time in the fast state, where three processes saw it)
+function M.processes(results, protocol, source)
   local rounds = {}
   for _, r in ipairs(results) do
     for _, round in ipairs(rounds_of(r)) do rounds[#rounds + 1] = round end
@@ -156,6 +173,7 @@ function M.processes(results, protocol)
     (out.ci_hi - out.ci_lo) / (2 * out.med), protocol.precision)
   out.flag_bits = flags.bits(out.flags)
   out.stop = out.precision <= protocol.precision and 'precision' or 'budget'
+  add_minutes(out, results, source)
   return out
 end
 

@@ -10,6 +10,7 @@
 
 local blame = require 'ridge.blame'
 local literal = require 'ridge.measure.literal'
+local minutes = require 'ridge.measure.minutes'
 local options = require 'ridge.options'
 local passes = require 'ridge.measure.passes'
 local random = require 'ridge.measure.random'
@@ -116,7 +117,7 @@ end
 
 --- Measure.
 ---@param given table|nil  minutes, least, window_ns, seed, progress
----@return table record    threads, passes (each at_s, and by kind its copies), windows (of the
+---@return table record    threads, seconds (until the last pass had ended), passes (each at_s, and by kind its copies), windows (of the
 ---  smallest work in one process: at_s, ns)
 -- >> trust.summary(trust.measure { minutes = 0.1 })
 function M.measure(given)
@@ -145,6 +146,7 @@ function M.measure(given)
     record.passes[n] = pass
     -- as long as the pass took: half of the time shows states, half processes
     watch(math.max(0.01, seconds() - at))
+    record.seconds = seconds()
     if n % 20 == 0 then say(('%d processes in %.0f s of %.0f'):format(n, seconds(), limit)) end
   end
   return record
@@ -170,8 +172,14 @@ end
 
 local COUNTS = { 5, 9, 12 }
 
+-- How long it took; a record of an older ridge knows when its last pass began.
+local function seconds_of(record)
+  return record.seconds or record.passes[#record.passes].at_s
+end
+
 local function kind_of(record, kind)
   local meds, logs, layouts, windows, squares, dof = {}, {}, {}, {}, 0, 0
+  local moments = {}
   for i, pass in ipairs(record.passes) do
     local all = {}
     for _, copy in ipairs(pass[kind]) do
@@ -185,10 +193,14 @@ local function kind_of(record, kind)
     layouts[i] = log(statistics.median(pass[kind][2]) / meds[i])
   end
   local found = passes.interval(meds, { windows = windows })
-  for i, ns in ipairs(meds) do logs[i] = log(ns / found.med) end
+  for i, ns in ipairs(meds) do
+    logs[i] = log(ns / found.med)
+    moments[i] = { at = record.passes[i].at_s, log = logs[i] }
+  end
   local sorted, generator = statistics.sorted(logs), random.new(5)
   local out = { kind = kind, found = found, quiet = passes.quiet(windows), logs = logs,
     sd = statistics.sd(logs), robust = robust_sd(logs), layout = robust_sd(layouts) / sqrt(2),
+    minutes = minutes.spread(minutes.groups(moments), seconds_of(record)),
     within = sqrt(squares / math.max(dof, 1)), up = math.max(0, statistics.quantile(sorted, 0.975)),
     down = math.max(0, -statistics.quantile(sorted, 0.025)), alone = {}, paired = {} }
   for _, n in ipairs(COUNTS) do
@@ -234,27 +246,30 @@ end
 --- What a record says.
 ---@param record table   of M.measure
 ---@return table summary  threads, n (processes), seconds, kinds (each kind, found and quiet (of
----  ridge.measure.passes), sd, robust, layout, within, up, down, alone and paired (half-widths by
----  number of passes)), states (n, share_slow, factor, fast_s, slow_s), up, down (the largest of
----  all kinds)
+---  ridge.measure.passes), sd, robust, layout, within, minutes (standard deviation between
+---  minutes; nil where it ran less than ten), up, down, alone and paired (half-widths by
+---  number of passes)), states (n, share_slow, factor, fast_s, slow_s), up, down and
+---  minutes (the largest of all kinds)
 function M.summary(record)
   if #record.passes < passes.LEAST then
     blame.raise(('trust: %d processes are too few to say anything; %d at least'):format(
       #record.passes, passes.LEAST), 'EARG')
   end
   local out = { threads = record.threads, n = #record.passes, kinds = {}, up = 0, down = 0,
-                seconds = record.passes[#record.passes].at_s, states = states_of(record.windows) }
+                seconds = seconds_of(record), states = states_of(record.windows) }
   for i, kind in ipairs(M.KINDS) do
     local k = kind_of(record, kind)
     out.kinds[i] = k
     out.up, out.down = math.max(out.up, k.up), math.max(out.down, k.down)
+    out.minutes = k.minutes and math.max(out.minutes or 0, k.minutes)
   end
   return out
 end
 
 --- Rows to be stored beside ceilings: trust.up, trust.down and of each kind trust.up.KIND,
 --- trust.down.KIND (what measure.calibration gives to intervals), trust.sd.KIND, trust.layout.KIND,
---- trust.paired.KIND, trust.processes and trust.seconds.
+--- trust.paired.KIND, trust.processes and trust.seconds; of ten minutes also trust.minutes and
+--- trust.minutes.KIND (what the times of a shorter sweep are widened by).
 ---@param summary table
 ---@return table[] rows  name, threads, unit, value
 function M.rows(summary)
@@ -267,12 +282,14 @@ function M.rows(summary)
   add('down', summary.down)
   add('processes', summary.n)
   add('seconds', summary.seconds, 's')
+  if summary.minutes then add('minutes', summary.minutes) end
   for _, k in ipairs(summary.kinds) do
     add('up.' .. k.kind, k.up)
     add('down.' .. k.kind, k.down)
     add('sd.' .. k.kind, k.sd)
     add('layout.' .. k.kind, k.layout)
     add('paired.' .. k.kind, k.paired[COUNTS[2]])
+    if summary.minutes then add('minutes.' .. k.kind, k.minutes) end
   end
   return rows
 end
@@ -331,6 +348,18 @@ function M.sentence(summary)
   return '95 % of the processes agree within: ' .. table.concat(parts, ', ')
 end
 
+-- What is added to the times of a sweep that is shorter than ten minutes.
+local function add_minutes(lines, summary)
+  if not summary.minutes then return end
+  local parts = {}
+  for i, k in ipairs(summary.kinds) do
+    parts[i] = ('%s %s'):format(k.kind, minutes.percent(k.minutes))
+  end
+  lines[#lines + 1] = 'Its minutes differ by (95 %): ' .. table.concat(parts, ', ')
+    .. '; times of a sweep'
+  lines[#lines + 1] = 'whose passes lie within less than ten are widened by that.'
+end
+
 --- The page.
 ---@param summary table
 ---@return string text
@@ -366,6 +395,7 @@ function M.text(summary)
       .. '--minutes 10'):format(spread(drift))
     lines[#lines + 1] = 'sees that.'
   end
+  add_minutes(lines, summary)
   return table.concat(lines, '\n')
 end
 

@@ -25,14 +25,14 @@ M.PRIOR = { up = 0.34, down = 0.34, how = 'prior',
 --- processor does (results/kept/trust_quiet.txt).
 M.DRIFT = 0.04
 
--- A `ridge trust` of so many seconds has seen it.
-local SEES_DRIFT = 600
+--- Seconds after which it has been seen, by a `ridge trust` or by the passes of a sweep.
+M.SEES_DRIFT = 600
 
 --- The drift that a run of that length cannot have seen.
 ---@param seconds number|nil  nil where nobody kept it
 ---@return number drift       of the logarithm: 0 or DRIFT
 function M.unseen(seconds)
-  return seconds and seconds >= SEES_DRIFT and 0 or M.DRIFT
+  return seconds and seconds >= M.SEES_DRIFT and 0 or M.DRIFT
 end
 
 --- Nothing: where the passes of a sweep, or a made-up machine, show it themselves.

@@ -30,6 +30,9 @@ local function points_of(rows, opt, signs)
       local y_lo, y_hi = rows_of.interval(row, opt.y)
       local p = { row = row, x = x, y = y, x_lo = x_lo, x_hi = x_hi, y_lo = y_lo, y_hi = y_hi }
       p.cx, p.cy = signs.x * x, signs.y * y
+      -- drawn as what other minutes would say, held against each other as what these do
+      x_lo, x_hi = rows_of.own_interval(row, opt.x)
+      y_lo, y_hi = rows_of.own_interval(row, opt.y)
       p.best_x, p.worst_x = math.min(signs.x * x_lo, signs.x * x_hi),
         math.max(signs.x * x_lo, signs.x * x_hi)
       p.best_y, p.worst_y = math.min(signs.y * y_lo, signs.y * y_hi),

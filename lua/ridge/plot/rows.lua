@@ -7,6 +7,7 @@
 
 local blame = require 'ridge.blame'
 local column = require 'ridge.plot.column'
+local minutes = require 'ridge.measure.minutes'
 local ratio = require 'ridge.show.ratio'
 local unit = require 'ridge.show.unit'
 
@@ -133,16 +134,30 @@ function M.common(rows, name)
   if #values == 1 then return values[1] end
 end
 
+local function bounded(v, lo, hi)
+  if type(lo) ~= 'number' or not finite(lo) then lo = v end
+  if type(hi) ~= 'number' or not finite(hi) then hi = v end
+  return ratio.lower(v, lo, hi), hi
+end
+
 --- The interval of a measured value.
 ---@param row table
 ---@param name string column
 ---@return number lo the value itself if the row has no interval
 ---@return number hi
 function M.interval(row, name)
-  local v, lo, hi = row[name], row[name .. '_lo'], row[name .. '_hi']
-  if type(lo) ~= 'number' or not finite(lo) then lo = v end
-  if type(hi) ~= 'number' or not finite(hi) then hi = v end
-  return ratio.lower(v, lo, hi), hi
+  return bounded(row[name], row[name .. '_lo'], row[name .. '_hi'])
+end
+
+--- The interval of a measured value by which rows of one sweep are held against each other: without
+--- what other minutes differ by, which both have.
+---@param row table
+---@param name string column
+---@return number lo the value itself if the row has no interval
+---@return number hi
+function M.own_interval(row, name)
+  local v, lo, hi = row[name], minutes.ends(row, name)
+  return bounded(v, lo, hi)
 end
 
 -- A time without an interval was seen in too few passes to be compared.
@@ -188,8 +203,8 @@ function M.verdict(a, b, name)
   local paired, lo, hi = M.paired(a, b, name)
   if paired then return lo and hi < 1 and 'lower' or lo and lo > 1 and 'higher' or 'open' end
   if is_undecided(a, name) or is_undecided(b, name) then return 'open' end
-  local alo, ahi = M.interval(a, name)
-  local blo, bhi = M.interval(b, name)
+  local alo, ahi = M.own_interval(a, name)
+  local blo, bhi = M.own_interval(b, name)
   if ahi < blo then return 'lower' end
   if alo > bhi then return 'higher' end
   return 'open'

@@ -305,8 +305,8 @@ local function ratio_text(a, b)
   if found and found.lo then
     return ('%.2f [%.2f .. %.2f]'):format(found.med, found.lo, found.hi)
   end
-  local a_lo, a_hi = rows_of.interval(a, 'fwd')
-  local b_lo, b_hi = rows_of.interval(b, 'fwd')
+  local a_lo, a_hi = rows_of.own_interval(a, 'fwd')
+  local b_lo, b_hi = rows_of.own_interval(b, 'fwd')
   return ('%.2f [%.2f .. %.2f]'):format(a.fwd / b.fwd, a_lo / b_hi, a_hi / b_lo)
 end
 

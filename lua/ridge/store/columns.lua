@@ -86,7 +86,7 @@ function Columns:has(name)
   local metric = self.head.metrics[name]
   if metric then return not metric.nan end -- a row tells nan from what is absent
   if name == 'trial' or WORDS[name] or self.head.params[name] then return true end
-  local phase = name:gsub('_lo$', ''):gsub('_hi$', '')
+  local phase = name:gsub('_lo$', ''):gsub('_hi$', ''):gsub('_between_minutes$', '')
   return self.head.phases[name] ~= nil or self.head.phases[phase] ~= nil
 end
 
@@ -134,7 +134,7 @@ function Columns:row(i)
   for name in pairs(WORDS) do row[name] = self:value(name, i) end
   for name in pairs(self.head.params) do row[name] = self:value(name, i) end
   for name in pairs(self.head.phases) do
-    for _, end_of in ipairs { '', '_lo', '_hi' } do
+    for _, end_of in ipairs { '', '_lo', '_hi', '_between_minutes' } do
       row[name .. end_of] = self:value(name .. end_of, i)
     end
   end

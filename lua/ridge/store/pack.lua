@@ -59,7 +59,7 @@ local PARAMS = [[/* parameters to pack */ SELECT t.id, p.name, p.num, p.txt,
   FROM main.trial t JOIN main.param p ON p.config_id = t.config_id
   JOIN main.config c ON c.id = t.config_id WHERE t.sweep_id = ? AND t.role = 'point']]
 local TIMINGS = [[/* timings to pack */ SELECT t.id, g.id, g.phase, g.med, max(g.ci_lo, 0.0),
-  max(g.ci_hi, 0.0), g.cache = 'cold' FROM main.trial t
+  max(g.ci_hi, 0.0), g.cache = 'cold', g.sd_minutes FROM main.trial t
   JOIN main.timing g ON g.attempt_id = t.best_attempt
   WHERE t.sweep_id = ? AND t.role = 'point' AND g.cache <> 'first']]
 local MEDIANS = [[/* passes to pack */ SELECT t.id, p.pass, g.phase, g.pass_med, g.cache = 'warm'
@@ -151,8 +151,8 @@ local function phases_of(db, id, n, place)
     if not phase then
       count = count + 1
       if count > PHASES then give_up 'too many phases' end
-      phase = { med = numbers(n), lo = numbers(n), hi = numbers(n), id = numbers(n), passes = {},
-        cold = false, warm = false }
+      phase = { med = numbers(n), lo = numbers(n), hi = numbers(n), minutes = numbers(n),
+        id = numbers(n), passes = {}, cold = false, warm = false }
       out[name] = phase
     end
     if row:number(6) == 1 then phase.cold = true else phase.warm = true end
@@ -160,6 +160,7 @@ local function phases_of(db, id, n, place)
     if not (phase.id[i] < order) then
       phase.id[i], phase.med[i] = order, row:number(3)
       phase.lo[i], phase.hi[i] = row:number(4), row:number(5)
+      phase.minutes[i] = row:number(7)
     end
   end)
   return out
@@ -250,6 +251,7 @@ local function made(st, sweep, n)
     keep_numbers(name, phase.med)
     keep_numbers(name .. '_lo', phase.lo)
     keep_numbers(name .. '_hi', phase.hi)
+    keep_numbers(name .. '_between_minutes', phase.minutes)
     for pass, data in pairs(phase.passes) do
       head.phases[name].passes = math.max(head.phases[name].passes, pass)
       keep(name .. '#' .. pass, data, 8)

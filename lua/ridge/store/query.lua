@@ -399,7 +399,7 @@ end
 local SMALL = { '_lo$', '_hi$', '_min$', '_p25$', '_p75$', '_p95$', '_p99$', '_max$', '_mean$',
   '_sd$', '_mad$', '_n$', '_grade$', '_flags$', '_first$', '_flops$', '_bytes$', '_quiet$',
   '_quiet_lo$', '_quiet_hi$', '_ratio$', '_ratio_lo$', '_ratio_hi$', '_passes$', '_procs$',
-  '_between$', '_within$', '_left_out$' }
+  '_between$', '_within$', '_between_minutes$', '_left_out$' }
 local TIMES = set_of { '_lo', '_hi', '_min', '_p25', '_p75', '_p95', '_p99', '_max', '_mean', '_sd',
   '_mad', '_first', '_quiet', '_quiet_lo', '_quiet_hi', '_cold', '_cold_lo', '_cold_hi' }
 

@@ -52,7 +52,7 @@ local TIMING = [[/* insert timing */ INSERT INTO timing(attempt_id,phase,clock,c
   inner,warm_ns,warm_calls,min,p25,med,p75,p95,p99,max,mean,sd,mad,ci_lo,ci_hi,ci_level,ci_how,r1,
   drift,sentinel,foreign_share,steal_share,pressure_share,throttled,clock_hz,grade,flags,thresholds,
   stop,passes,procs,sd_between,sd_within,quiet,quiet_lo,quiet_hi,ratio,ratio_lo,ratio_hi,pass_med,
-  pass_ratio,pass_flags) VALUES(]] .. ('?'):rep(49, ',') .. ')'
+  pass_ratio,pass_flags,sd_minutes) VALUES(]] .. ('?'):rep(50, ',') .. ')'
 local FIRST = [[/* insert first call */ INSERT INTO timing(attempt_id,phase,clock,cache,n,inner,
   min,med,max,mean) VALUES(?1,?2,?3,'first',1,1,?4,?4,?4,?4)]]
 local SAMPLES = [[/* insert samples */ INSERT INTO samples(timing_id,enc,n,t0,dur,at,mark)
@@ -81,7 +81,7 @@ local function timing(db, attempt, t)
     r.ci_hi, r.ci_level, r.ci_how, r.r1, r.drift, r.sentinel, host.foreign, host.steal,
     host.pressure, host.throttled, r.clock_hz, r.grade, M.flags(r.flags), r.thresholds, r.stop,
     r.passes, r.procs, r.sd_between, r.sd_within, r.quiet, r.quiet_lo, r.quiet_hi, r.ratio,
-    r.ratio_lo, r.ratio_hi, r.pass_med, r.pass_ratio, r.pass_flags)
+    r.ratio_lo, r.ratio_hi, r.pass_med, r.pass_ratio, r.pass_flags, r.sd_minutes)
   if r.first_ns then db:run(FIRST, attempt, t.phase, clock, r.first_ns) end
   if r.samples and #r.samples > 0 then
     M.samples(db, attempt, { phase = t.phase, clock = clock, cache = cache, t0 = r.t0_ns,

@@ -17,7 +17,7 @@ local M = {}
 M.APPLICATION_ID = 0x52494447
 
 --- The newest schema this ridge reads and writes.
-M.VERSION = 6
+M.VERSION = 7
 
 M.CURVE = [[
 CREATE TABLE curve(                           -- a value over the steps of a training
@@ -63,7 +63,8 @@ SELECT s.name AS sweep, t.id AS trial, t.role,
          AS state, c.params, a.id AS attempt, a.grade,
        a.flags, a.message AS reason, g.phase, g.cache, g.clock, g.med AS t_ns, g.ci_lo, g.ci_hi,
        g.min AS t_min, g.p95, g.p99, g.n, e.id AS env, m.cpu, d.name AS device, b.git, b.dirty,
-       a.began, p.version AS protocol, g.passes, g.quiet, g.ratio, g.ratio_lo, g.ratio_hi
+       a.began, p.version AS protocol, g.passes, g.quiet, g.ratio, g.ratio_lo, g.ratio_hi,
+       g.sd_minutes
 FROM trial t JOIN sweep s ON s.id = t.sweep_id JOIN config c ON c.id = t.config_id
 JOIN protocol p ON p.id = s.protocol_id
 LEFT JOIN attempt a ON a.id = t.best_attempt LEFT JOIN timing g ON g.attempt_id = a.id
@@ -203,6 +204,8 @@ CREATE TABLE timing(                          -- one row for each phase, clock a
   quiet REAL, quiet_lo REAL, quiet_hi REAL,   -- in the machine's fast state
   ratio REAL, ratio_lo REAL, ratio_hi REAL,   -- over the partner's time, formed in each pass
   pass_med REAL, pass_ratio REAL, pass_flags TEXT, -- of this pass alone, as are the samples
+  sd_minutes REAL,                            -- of the logarithm: between minutes that the passes
+                                              -- have not seen; part of ci_lo, ci_hi and of quiet's
   UNIQUE(attempt_id, phase, clock, cache)) STRICT;
 
 CREATE TABLE samples(                         -- raw data, one BLOB, not one row for each sample
@@ -271,8 +274,12 @@ M.STEPS = {
     ALTER TABLE timing ADD COLUMN pass_ratio REAL;
     ALTER TABLE timing ADD COLUMN pass_flags TEXT;
     DROP VIEW result;
-  ]] .. M.RESULT,
+  ]] .. M.RESULT:gsub(',%s+g%.sd_minutes', ''), -- a column of step 7
   [6] = M.CHOICE,
+  [7] = [[
+    ALTER TABLE timing ADD COLUMN sd_minutes REAL;
+    DROP VIEW result;
+  ]] .. M.RESULT,
 }
 
 --- The state of a trial t with its best attempt a as people read it: one that waits for its next
@@ -322,6 +329,7 @@ M.PHASE_COLUMNS = {
   { '_quiet_hi', 'quiet_hi' }, { '_ratio', 'ratio' }, { '_ratio_lo', 'ratio_lo' },
   { '_ratio_hi', 'ratio_hi' }, { '_passes', 'passes' }, { '_procs', 'procs' },
   { '_between', 'sd_between' }, { '_within', 'sd_within' },
+  { '_between_minutes', 'sd_minutes' },
 }
 
 --- Ends of intervals of times as they are read: of old rows some lie below zero, where no time is.
@@ -338,7 +346,8 @@ local function seen(alias, column)
 end
 
 --- What the timing with cold caches adds where there is a warm one too.
-M.COLD_COLUMNS = { { '_cold', 'med' }, { '_cold_lo', 'ci_lo' }, { '_cold_hi', 'ci_hi' } }
+M.COLD_COLUMNS = { { '_cold', 'med' }, { '_cold_lo', 'ci_lo' }, { '_cold_hi', 'ci_hi' },
+  { '_cold_between_minutes', 'sd_minutes' } }
 
 --- Names of all tables and views of ours, which a sweep cannot have: its view would hide them.
 ---@return table set name to true

@@ -3,13 +3,15 @@
 
 local blame = require 'ridge.blame'
 local lower = require('ridge.show.ratio').lower
+local minutes = require 'ridge.measure.minutes'
 
 local M = {}
 
 local function numbers(row, name)
   local v = row[name]
   if type(v) ~= 'number' or v ~= v then return nil end
-  local lo, hi = row[name .. '_lo'] or v, row[name .. '_hi'] or v
+  local lo, hi = minutes.ends(row, name)
+  lo, hi = lo or v, hi or v
   lo = lower(v, lo, hi)
   return v, math.min(lo, hi), math.max(lo, hi)
 end

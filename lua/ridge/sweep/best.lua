@@ -7,6 +7,7 @@
 
 local blame = require 'ridge.blame'
 local expression = require 'ridge.store.expression'
+local minutes = require 'ridge.measure.minutes'
 local near = require 'ridge.near'
 local passes = require 'ridge.measure.passes'
 local roof = require 'ridge.measure.roof'
@@ -126,15 +127,31 @@ function M.value_at(goal, row, x)
   return finite(v) and v or nil
 end
 
--- A row as a candidate: v, lo, hi (nil without an interval), passes (its value by pass).
+--- The interval of a value where that of its measured column is another one.
+---@param goal table
+---@param row table
+---@param v number      the value
+---@param lo number|nil  of the measured column
+---@param hi number|nil
+---@return number|nil lo nil where it has no interval
+---@return number|nil hi
+function M.ends(goal, row, v, lo, hi)
+  local a, b = M.value_at(goal, row, lo), M.value_at(goal, row, hi)
+  if not (a and b) then return nil end
+  return math.min(a, b, v), math.max(a, b, v)
+end
+
+-- A row as a candidate: v, lo, hi (nil without an interval), own_lo, own_hi (without what other
+-- minutes differ by: both were measured in the same), passes (its value by pass).
 local function candidate(goal, row)
   local v = expression.evaluate(goal.tree, row)
   if not finite(v) then return nil end
   local found = { row = row, v = v }
   if not goal.measured then return found end
-  local a = M.value_at(goal, row, row[goal.measured .. '_lo'])
-  local b = M.value_at(goal, row, row[goal.measured .. '_hi'])
-  if a and b then found.lo, found.hi = math.min(a, b, v), math.max(a, b, v) end
+  found.lo, found.hi = M.ends(goal, row, v, row[goal.measured .. '_lo'],
+    row[goal.measured .. '_hi'])
+  -- what points of one sweep are held against each other by
+  found.own_lo, found.own_hi = M.ends(goal, row, v, minutes.ends(row, goal.measured))
   local text = row[goal.measured .. '_by_pass']
   if type(text) == 'string' then
     found.passes = {}
@@ -150,7 +167,7 @@ end
 
 --- Is a candidate beyond doubt behind the first one?
 ---@param goal table
----@param first table   v, lo, hi, passes
+---@param first table   v, own_lo, own_hi, passes
 ---@param other table
 ---@return boolean behind
 ---@return table|nil pair  ratio of other over first within passes, where both have five
@@ -160,9 +177,9 @@ function M.is_behind(goal, first, other)
     if goal.better > 0 then return pair.hi < 1, pair end
     return pair.lo > 1, pair
   end
-  if first.lo and other.lo then
-    if goal.better > 0 then return other.hi < first.lo end
-    return other.lo > first.hi
+  if first.own_lo and other.own_lo then
+    if goal.better > 0 then return other.own_hi < first.own_lo end
+    return other.own_lo > first.own_hi
   end
   -- a time without its interval may be anything; what has none in any row is exact
   if goal.measured then return false end
@@ -191,7 +208,8 @@ end
 --- The set of points that cannot be told from the best.
 ---@param rows table   of ridge.store.results
 ---@param goal table   of M.goal
----@return table found  set (candidates, best first: row, v, lo, hi, pair), n (how many they are),
+---@return table found  set (candidates, best first: row, v, lo, hi, own_lo, own_hi,
+---  pair), n (how many they are),
 ---  last (the last of them), order (those that have a say, best first), behind (how many are),
 ---  disturbed (all points are of grade D: set is all of them, and nothing is decided), left_out
 ---  (points of grade D beside others), without (measured points that lack the value), open (points

@@ -286,7 +286,8 @@ local function time_point(run, item, partner)
     for _, r in ipairs { result, result.cold } do
       prepend(r, kept[record.key(phases[i], r.cache)])
       if run.shared then flag_shared(r) end
-      series.join(r, phases[i], item.earlier, run.worker.id, run.spec.protocol)
+      series.join(r, phases[i], item.earlier, run.worker.id, run.spec.protocol,
+        { now_s = clock.now_us() / 1e6, minutes = run.minutes })
     end
   end
   item.outcome = item.point:outcome(own)
@@ -432,8 +433,9 @@ end
 
 --- Take a pass of each claimed trial and write what it came to at once; what is left over when that
 --- ends early is given back.
----@param run table store, sweep, spec, lab, worker, progress, ceilings, lease (or nil), shared,
----  order, env_id, group_of, deadline (seconds on the clock, or nil): no point is begun after it
+---@param run table store, sweep, spec, lab, worker, progress, ceilings, minutes (of
+---  ridge.sweep.minutes, or nil), lease (or nil), shared, order, env_id, group_of, deadline (seconds
+---  on the clock, or nil): no point is begun after it
 ---@param claims table of Worker:claim
 function M.work(run, claims)
   local open = {}

@@ -16,6 +16,7 @@ local anchors = require 'ridge.sweep.anchors'
 local blame = require 'ridge.blame'
 local canonical = require 'ridge.store.canonical'
 local hardware = require 'ridge.sweep.hardware'
+local minutes = require 'ridge.measure.minutes'
 local near = require 'ridge.near'
 local options = require 'ridge.options'
 local pairing = require 'ridge.sweep.pairing'
@@ -51,7 +52,7 @@ local EQUAL = 0.03
 
 local TIMINGS = [[/* timings to compare */
   SELECT s.base AS sweep, hex(a.uuid) AS attempt, c.params, g.phase, g.cache, g.med, g.ci_lo,
-    g.ci_hi, g.quiet, g.quiet_lo, g.quiet_hi, g.grade, g.sentinel,
+    g.ci_hi, g.sd_minutes, g.quiet, g.quiet_lo, g.quiet_hi, g.grade, g.sentinel,
     e.governor, e.turbo, e.smt, e.aslr, e.thp, e.cpuset, e.cpu_quota, e.vars,
     hex(m.fp) AS machine, CASE d.kind WHEN 'cpu' THEN m.cpu ELSE d.name END AS processor,
     d.uuid AS device, d.id AS device_id, b.git, b.ridge,
@@ -210,11 +211,16 @@ end
 
 local function judge(a, b, margin, time)
   local ratio, lo, hi = a.med and b.med and b.med / a.med or 0 / 0, nil, nil
-  if a.ci_lo and a.ci_hi and b.ci_lo and b.ci_hi then
+  local a_lo, a_hi, b_lo, b_hi = a.ci_lo, a.ci_hi, b.ci_lo, b.ci_hi
+  if a_lo and a_hi and b_lo and b_hi then
+    if a.attempt == b.attempt then   -- of the same minutes, too
+      a_lo, a_hi = minutes.own(a.med, a_lo, a_hi, a.sd_minutes)
+      b_lo, b_hi = minutes.own(b.med, b_lo, b_hi, b.sd_minutes)
+    end
     -- each end against the far end of the other: covers at least what both cover
-    lo = math.max(b.ci_lo, 0) / a.ci_hi
+    lo = math.max(b_lo, 0) / a_hi
     -- an interval that reaches zero says nothing of how large the ratio may be
-    hi = a.ci_lo > 0 and b.ci_hi / a.ci_lo or math.huge
+    hi = a_lo > 0 and b_hi / a_lo or math.huge
   end
   local reason, verdict = reason_of(a, b), 'open'
   if not reason then
@@ -443,6 +449,8 @@ local function phases_of(rows)
   return names
 end
 
+local function whole_ends(row, name) return row[name .. '_lo'], row[name .. '_hi'] end
+
 -- The ratio of two rows: by the passes that both have on one machine, else by their intervals: what
 -- two machines did in their passes fell on one of them each, and the fast states lie in different
 -- windows of different passes.
@@ -450,10 +458,12 @@ local function ratio_of(a, b, phase, time, design)
   if time == 'med' and not design then return pairing.ratio(a, b, phase), 'paired by pass' end
   local suffix = time == 'quiet' and '_quiet' or ''
   local x, y = a[phase .. suffix], b[phase .. suffix]
+  -- the minutes of one machine moved both; those of two machines each its own
+  local ends = design and whole_ends or minutes.ends
   design = design or 'unpaired'
   if not (x and y) then return nil, design end
-  local x_lo, x_hi = a[phase .. suffix .. '_lo'], a[phase .. suffix .. '_hi']
-  local y_lo, y_hi = b[phase .. suffix .. '_lo'], b[phase .. suffix .. '_hi']
+  local x_lo, x_hi = ends(a, phase .. suffix)
+  local y_lo, y_hi = ends(b, phase .. suffix)
   return { med = y / x, lo = x_hi and y_lo and y_lo / x_hi,
     hi = x_lo and y_hi and (x_lo > 0 and y_hi / x_lo or math.huge) }, design
 end

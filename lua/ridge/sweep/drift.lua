@@ -4,6 +4,8 @@
 --- just then is the map without the drift; where that leaves the points in their intervals, nothing
 --- that the sweep says comes from the drift.
 
+local minutes = require 'ridge.measure.minutes'
+
 local M = {}
 
 local function by_time(rows, phase)
@@ -108,8 +110,8 @@ function M.of(points, anchors, phase)
   for i, row in ipairs(anchors) do
     values[i] = row[phase]
     least, most = math.min(least, row[phase]), math.max(most, row[phase])
-    high = math.max(high, row[phase .. '_lo'] or row[phase])
-    low = math.min(low, row[phase .. '_hi'] or row[phase])
+    local lo, hi = minutes.ends(row, phase)
+    high, low = math.max(high, lo or row[phase]), math.min(low, hi or row[phase])
   end
   local d = { phase = phase, n = #anchors, ratio = most / least, apart = high > low, moved = 0,
     rows = {} }
@@ -120,7 +122,8 @@ function M.of(points, anchors, phase)
     copy[phase .. '_drift'] = factor_of(anchors, usual, phase, row)
     local steady = row[phase] / copy[phase .. '_drift']
     copy[phase .. '_steady'] = steady
-    if steady < (row[phase .. '_lo'] or steady) or steady > (row[phase .. '_hi'] or steady) then
+    local lo, hi = minutes.ends(row, phase)
+    if steady < (lo or steady) or steady > (hi or steady) then
       d.moved = d.moved + 1
     end
     d.rows[i] = copy

@@ -8,6 +8,7 @@
 -- apart, and what may be the best.
 
 local canonical = require 'ridge.store.canonical'
+local minutes = require 'ridge.measure.minutes'
 local passes = require 'ridge.measure.passes'
 local pairing = require 'ridge.sweep.pairing'
 local results = require 'ridge.store.results'
@@ -32,8 +33,9 @@ local PHASES = [[/* phases timed */ SELECT DISTINCT g.phase AS name FROM main.ti
   JOIN main.trial t ON t.best_attempt = g.attempt_id
   WHERE t.sweep_id = ? AND g.cache <> 'first' ORDER BY 1]]
 
+-- Points of one sweep met the same minutes, and more passes tell nothing of others.
 local function wide(row, phase, precision)
-  local lo, hi, med = row[phase .. '_lo'], row[phase .. '_hi'], row[phase]
+  local med, lo, hi = row[phase], minutes.ends(row, phase)
   return med and lo and (hi - lo) / (2 * med) > precision
 end
 
@@ -77,11 +79,12 @@ local function contenders(rows, phase, precision, found)
     local rate = row[phase .. '_gflops']
     if rate and (not best or rate > best[phase .. '_gflops']) then best = row end
   end
-  if not best or not best[phase .. '_hi'] then return end
+  local _, most = minutes.ends(best or {}, phase)
+  if not most then return end
   local list = {}
-  local least = best[phase .. '_gflops'] * best[phase] / best[phase .. '_hi']
+  local least = best[phase .. '_gflops'] * best[phase] / most
   for _, row in ipairs(rows) do
-    local rate, lo = row[phase .. '_gflops'], row[phase .. '_lo']
+    local rate, lo = row[phase .. '_gflops'], minutes.ends(row, phase)
     if rate and lo and rate * row[phase] / lo >= least and wide(row, phase, precision) then
       list[#list + 1] = row
     end

@@ -8,6 +8,7 @@ local best = require 'ridge.sweep.best'
 local columns_of = require 'ridge.store.columns'
 local ffi = require 'ffi'
 local interval = require 'ridge.measure.interval'
+local minutes = require 'ridge.measure.minutes'
 local passes = require 'ridge.measure.passes'
 local results = require 'ridge.store.results'
 local rows_of = require 'ridge.plot.rows'
@@ -34,6 +35,25 @@ end
 -- A pass is stored with all its digits and read with nine.
 local function digits(v) return tonumber(('%.9g'):format(v)) end
 
+-- The ends without what other minutes differ by, which is no matter among points of one sweep; those
+-- that are stored where no point has any of it.
+local function own_ends(columns, goal, at, data)
+  local phase = goal.measured
+  local sd = columns:stored(minutes.column(phase))
+  local med, lo, hi = columns:numbers(phase), columns:numbers(phase .. '_lo'),
+    columns:numbers(phase .. '_hi')
+  if not (sd and med and lo and hi) then return data.lo, data.hi end
+  local own_lo, own_hi = ffi.new('double[?]', columns.n + 1), ffi.new('double[?]', columns.n + 1)
+  for i = 0, columns.n - 1 do
+    own_lo[i], own_hi[i] = lo[i], hi[i]
+    if sd[i] > 0 and lo[i] == lo[i] and hi[i] == hi[i] then
+      own_lo[i], own_hi[i] = minutes.own(med[i], lo[i], hi[i], sd[i])
+    end
+  end
+  return columns:evaluate(goal.tree, { [phase] = own_lo }),
+    columns:evaluate(goal.tree, { [phase] = own_hi })
+end
+
 -- What decides: values, ends and passes of all points.
 local function measured(columns, goal)
   local data = { v = columns:evaluate(goal.tree), passes = {} }
@@ -45,6 +65,7 @@ local function measured(columns, goal)
   end
   if columns.any[phase .. '_lo'] and columns.any[phase .. '_hi'] then
     data.lo, data.hi = at(phase .. '_lo'), at(phase .. '_hi')
+    data.own_lo, data.own_hi = own_ends(columns, goal, at, data)
   end
   local of = columns.head.phases[phase]
   for pass = 1, of and of.passes or 0 do
@@ -60,6 +81,8 @@ local function candidate(columns, goal, data, i, row)
     local a, b = data.lo[i], data.hi[i]
     if a == a and b == b then
       found.lo, found.hi = math.min(a, b, found.v), math.max(a, b, found.v)
+      a, b = data.own_lo[i], data.own_hi[i]
+      found.own_lo, found.own_hi = math.min(a, b, found.v), math.max(a, b, found.v)
     end
   end
   if #data.passes == 0 then return found end
@@ -195,9 +218,9 @@ function M.set(columns, goal, condition)
         behind = best.is_behind(goal, first, candidate(columns, goal, data, i))
       elseif first.lo and data.lo and data.lo[i] == data.lo[i] and data.hi[i] == data.hi[i] then
         if goal.better > 0 then
-          behind = math.max(data.lo[i], data.hi[i], v[i]) < first.lo
+          behind = math.max(data.own_lo[i], data.own_hi[i], v[i]) < first.own_lo
         else
-          behind = math.min(data.lo[i], data.hi[i], v[i]) > first.hi
+          behind = math.min(data.own_lo[i], data.own_hi[i], v[i]) > first.own_hi
         end
       elseif not goal.measured then
         behind = (first.v - v[i]) * goal.better > 0

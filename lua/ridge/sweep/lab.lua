@@ -35,6 +35,17 @@ function M.fresh(source, protocol, ceilings, tick)
     measure.calibration(ceilings, M.threads()), tick)
 end
 
+--- What the minutes of this machine differ by, as its times are widened by it.
+---@param st table store
+---@param env_id integer
+---@param sweep_id integer the sweep that is measured
+---@param ceilings table rows of calibrate
+---@return table source of ridge.measure.minutes
+function M.minutes(st, env_id, sweep_id, ceilings)
+  return require('ridge.sweep.minutes').source(st, env_id, sweep_id,
+    require('ridge.measure').calibration(ceilings, M.threads()))
+end
+
 --- Compute threads in use.
 ---@return integer n
 function M.threads() return tonumber(require('ridge.ffi.lib').rg_threads()) end

@@ -22,8 +22,8 @@ M.LOOK_FIRST = setmetatable({}, { __tostring = function() return 'memory was not
 local Infeasible = { __tostring = function(e) return 'infeasible: ' .. e.reason end }
 
 -- What else a phase puts beside its timing columns.
-local DERIVED = { '_first', '_cold', '_cold_lo', '_cold_hi', '_flops', '_bytes', '_gflops',
-  '_gbps', '_peak_bytes', '_host_ns', '_issue_ns', '_device_ns', '_device_mhz', '_memory_mhz',
+local DERIVED = { '_first', '_cold', '_cold_lo', '_cold_hi', '_cold_between_minutes', '_flops',
+  '_bytes', '_gflops', '_gbps', '_peak_bytes', '_host_ns', '_issue_ns', '_device_ns', '_device_mhz', '_memory_mhz',
   '_celsius', '_watts', '_held_share', '_held_before', '_held_after', '_by_pass', '_recorded_flops',
   '_left_out' }
 

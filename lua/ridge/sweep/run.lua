@@ -189,6 +189,8 @@ end
 
 local function work_here(run)
   run.ceilings = ceilings_of(run)
+  run.minutes = run.lab.minutes and run.lab.minutes(run.store, run.env_id, run.sweep.id,
+    run.ceilings)
   run.worker = queue.start(run.store, run.machine_id, command_line())
   run.lab.crash_note(run.worker.lock.fd, queue.CRASH_AT)
   local ok, result = pcall(loop, run)

@@ -5,10 +5,13 @@
 -- layout, where possible in another process. Each pass is a row of its own with its own samples;
 -- its row also carries what all passes until then come to, so that readers look at the newest only.
 
+local device = require 'ridge.measure.device'
 local flags = require 'ridge.measure.flags'
+local minutes = require 'ridge.measure.minutes'
 local passes = require 'ridge.measure.passes'
 local record = require 'ridge.store.record'
 local statistics = require 'ridge.measure.statistics'
+local variation = require 'ridge.measure.variation'
 
 local M = {}
 
@@ -29,7 +32,9 @@ local function before(list, phase, cache)
   local out = {}
   for _, pass in ipairs(list) do
     local own = pass.timings[record.key(phase, cache)]
-    if own then out[#out + 1] = { pass = pass.pass, process = pass.worker_id, own = own } end
+    if own then
+      out[#out + 1] = { pass = pass.pass, process = pass.worker_id, began = pass.began, own = own }
+    end
   end
   return out
 end
@@ -67,16 +72,35 @@ local function ratio_of(r, list, own)
   r.ratio, r.ratio_lo, r.ratio_hi = found.med, found.lo, found.hi
 end
 
+-- What the passes have not seen of the minutes around them, in the interval and in that of the fast
+-- state. What is timed by a device's clock is that device's: the processor's says nothing of it.
+local function add_minutes(r, list, around)
+  if not r.ci_lo or not around or r.clock == device.CLOCK.name then return end
+  local times = { around.now_s }
+  for i, each in ipairs(list) do times[i + 1] = each.began / 1e6 end
+  local sd = minutes.term(around.minutes, variation.kind_of(r.work), times)
+  r.sd_minutes = sd
+  if not sd or sd == 0 then return end
+  r.ci_lo, r.ci_hi = minutes.widen(r.med, r.ci_lo, r.ci_hi, sd)
+  r.ci_how = ('%s+%s'):format(r.ci_how, around.minutes.how)
+  if r.quiet_lo then
+    r.quiet_lo, r.quiet_hi = minutes.widen(r.quiet, r.quiet_lo, r.quiet_hi, sd)
+  end
+end
+
 --- What a pass found for one phase, joined to the passes before; changes the result.
 ---@param r table         of ridge.measure.block; `ratio` over its partner in this pass, if any
 ---@param phase string
 ---@param earlier table   of ridge.store.record.passes
 ---@param process integer worker that measured this one
 ---@param protocol table
+---@param around table|nil  now_s (seconds since 1970, when this one was taken), minutes (of
+---  ridge.measure.minutes.source)
 ---@return table r  med and interval of the medians of the passes, the rest over all their windows;
----  passes, procs, sd_between, sd_within, quiet, ratio; of this pass pass_med, pass_ratio,
----  pass_flags, samples
-function M.join(r, phase, earlier, process, protocol)
+---  passes, procs, sd_between, sd_within, sd_minutes (part of the intervals of med and quiet; the
+---  precision, the grade and when to stop do not ask for it: no number of passes makes it less),
+---  quiet, ratio; of this pass pass_med, pass_ratio, pass_flags, samples
+function M.join(r, phase, earlier, process, protocol, around)
   local list = before(earlier, phase, r.cache)
   local medians, windows, lists = {}, {}, {}
   for i, each in ipairs(list) do
@@ -95,6 +119,7 @@ function M.join(r, phase, earlier, process, protocol)
   local quiet = passes.quiet(windows)
   if quiet then r.quiet, r.quiet_lo, r.quiet_hi = quiet.med, quiet.lo, quiet.hi end
   ratio_of(r, list, r.ratio)
+  add_minutes(r, list, around)
   r.flags, r.grade = flags.of_passes(lists, found.half, protocol.precision)
   r.stop = found.half and found.half <= protocol.precision and 'precision' or 'passes'
   return r

@@ -1,0 +1,186 @@
+-- SPDX-License-Identifier: MIT
+--- What other minutes would say: the part of the noise that lies above the length of a sweep.
+--
+-- The clock of a processor moves over minutes (by 4 % on a quiet guest, results/kept).  Passes that
+-- lie within less than ten of them have seen a part of that at most, so an interval between them
+-- says what the same minutes would say again.  What the others differ by is a random effect: its
+-- variance is that between minutes, as the machine has shown it, less what the passes have seen.
+--
+-- It belongs to times.  Two points of the same minutes moved together: ratios formed within passes
+-- do not have it, and whatever holds points of one sweep against each other takes it out of their
+-- intervals again (`own`, `ends`).
+
+local blame = require 'ridge.blame'
+local interval = require 'ridge.measure.interval'
+local passes = require 'ridge.measure.passes'
+local statistics = require 'ridge.measure.statistics'
+local variation = require 'ridge.measure.variation'
+
+local M = {}
+
+--- Seconds after which a machine has shown what its minutes differ by.
+M.SPAN = variation.SEES_DRIFT
+
+-- Passes that lie further apart are still two moments: what lies between them nobody saw.
+local GAP = M.SPAN / (passes.LEAST - 1)
+
+-- -- What passes have seen -----------------------------------------------------------------------
+
+--- Seconds that moments cover: the time between neighbours, of which a gap counts for a quarter of
+--- ten minutes at most, so that two clusters a day apart are two moments and not a day.
+---@param times number[]  seconds, in any order
+---@return number seconds
+-- >> minutes.covered { 0, 10, 86400 } == 160
+function M.covered(times)
+  local sorted, sum = statistics.sorted(times), 0
+  for i = 2, #sorted do sum = sum + math.min(GAP, sorted[i] - sorted[i - 1]) end
+  return sum
+end
+
+-- The share of a standard deviation between minutes that so many seconds have not seen: what a
+-- clock does is like a random walk, of which the variance seen grows with the time.
+local function unseen(seconds)
+  return math.sqrt(math.max(0, 1 - seconds / M.SPAN))
+end
+
+-- -- What minutes differ by ------------------------------------------------------------------------
+
+-- Variance of a median of n values over that of one of them.
+local function of_median(n) return (n > 2 and math.pi / 2 or 1) / n end
+
+--- How far groups of times lie apart, beyond what the scatter within them explains.
+---@param groups table[]  each at (seconds) and logs (logarithms of times, or of clocks)
+---@param seconds number|nil  how long they were taken; what their moments cover when left out
+---@return number|nil sd  of the logarithm, larger where few groups say it (half of Student's factor
+---  times it: twice this is what 95 % differ by); nil below five groups, or where they do not cover
+---  ten minutes
+function M.spread(groups, seconds)
+  if #groups < passes.LEAST then return nil end
+  local meds, times, squares, dof = {}, {}, 0, 0
+  for i, group in ipairs(groups) do
+    meds[i], times[i] = statistics.median(group.logs), group.at
+    if #group.logs > 1 then
+      -- robust: one stall would hide what the minutes do
+      squares = squares + (1.4826 * statistics.mad(group.logs)) ^ 2 * (#group.logs - 1)
+      dof = dof + #group.logs - 1
+    end
+  end
+  if (seconds or M.covered(times)) < M.SPAN then return nil end
+  local within = dof > 0 and squares / dof or 0
+  local noise = 0
+  for _, group in ipairs(groups) do noise = noise + within * of_median(#group.logs) / #groups end
+  local variance = math.max(0, statistics.sd(meds) ^ 2 - noise)
+  return interval.t_factor(0.95, #groups - 1) / 2 * math.sqrt(variance)
+end
+
+--- Moments of a record as groups of a minute each.
+---@param moments table[]  each at (seconds from the beginning) and log
+---@return table[] groups  of M.spread
+function M.groups(moments)
+  local by, out = {}, {}
+  for _, moment in ipairs(moments) do
+    local minute = math.floor(moment.at / 60)
+    if not by[minute] then
+      by[minute] = { at = 60 * minute, logs = {} }
+      out[#out + 1] = by[minute]
+    end
+    table.insert(by[minute].logs, moment.log)
+  end
+  return out
+end
+
+--- What the minutes of a machine differ by, from the best that is known.
+---@param calibration table|nil  of measure.calibration: a `ridge trust` of ten minutes has seen it
+---@param clocks table[]|nil     groups of M.spread: the clock in sweeps of this machine
+---@return table source  sd (of the logarithm), kinds (by kind of work, where that is known), how:
+---  'trust', 'clock' or 'assumed'
+function M.source(calibration, clocks)
+  local trust = calibration and calibration.trust
+  if trust and trust.minutes and variation.unseen(trust.seconds) == 0 then
+    local kinds = {}
+    for _, kind in ipairs(variation.KINDS) do kinds[kind] = trust['minutes.' .. kind] end
+    return { sd = trust.minutes, kinds = kinds, how = 'trust' }
+  end
+  local sd = clocks and M.spread(clocks)
+  if sd then return { sd = sd, kinds = {}, how = 'clock' } end
+  return { sd = variation.DRIFT / 2, kinds = {}, how = 'assumed' }
+end
+
+-- -- In an interval --------------------------------------------------------------------------------
+
+--- What passes at these moments have not seen.
+---@param source table|nil  of M.source; nil: a made-up machine, which has none
+---@param kind string|nil   of ridge.measure.variation
+---@param times number[]    of the passes, seconds
+---@return number|nil sd    of the logarithm; 0 where they have seen all of it
+function M.term(source, kind, times)
+  if not source then return nil end
+  return (kind and source.kinds[kind] or source.sd) * unseen(M.covered(times))
+end
+
+--- An interval between passes, widened to what other minutes would say: in squares on the logarithm.
+---@param med number
+---@param lo number
+---@param hi number
+---@param sd number|nil  of M.term
+---@return number lo
+---@return number hi
+-- >> minutes.widen(100, 100, 100, 0.02) --> 96.1, 104.1
+function M.widen(med, lo, hi, sd)
+  if not sd or sd == 0 then return lo, hi end
+  return variation.widen(med, lo, hi, { up = 2 * sd, down = 2 * sd })
+end
+
+--- The ends of an interval without it: what the same minutes would say.
+---@param med number
+---@param lo number
+---@param hi number
+---@param sd number|nil
+---@return number lo
+---@return number hi
+function M.own(med, lo, hi, sd)
+  if not sd or not (sd > 0 and lo > 0 and med > 0 and hi < math.huge) then return lo, hi end
+  local function inner(whole)
+    return math.sqrt(math.max(0, math.max(0, whole) ^ 2 - (2 * sd) ^ 2))
+  end
+  return med * math.exp(-inner(math.log(med / lo))), med * math.exp(inner(math.log(hi / med)))
+end
+
+--- The column of a row that says what its phase has of it: the fast state has that of its phase.
+---@param name string  column of a time: fwd, fwd_cold, fwd_quiet
+---@return string column
+function M.column(name) return (name:gsub('_quiet$', '')) .. '_between_minutes' end
+
+--- The interval of a row's time as its own sweep knows it.
+---@param row table      of ridge.store.results
+---@param name string    column of a time
+---@return number|nil lo nil where it has none
+---@return number|nil hi
+function M.ends(row, name)
+  local med, lo, hi, sd = row[name], row[name .. '_lo'], row[name .. '_hi'], row[M.column(name)]
+  if type(med) ~= 'number' or type(lo) ~= 'number' or type(hi) ~= 'number'
+    or type(sd) ~= 'number' then
+    return lo, hi
+  end
+  return M.own(med, lo, hi, sd)
+end
+
+-- -- In words ----------------------------------------------------------------------------------------
+
+local SAID = { trust = 'as ridge trust saw it', clock = 'as the clock moved between sweeps here',
+  assumed = 'assumed' }
+
+--- Where a term comes from, by what the row says of its interval.
+---@param ci_how string|nil
+---@return string|nil words
+function M.said(ci_how) return SAID[(ci_how or ''):match '%+(%l+)$'] end
+
+--- A standard deviation between minutes as what 95 % differ by: '4.1 %'.
+---@param sd number
+---@return string text
+function M.percent(sd)
+  if type(sd) ~= 'number' then blame.raise 'minutes.percent: a number is expected' end
+  return ('%.1f %%'):format(100 * (math.exp(2 * sd) - 1))
+end
+
+return M
