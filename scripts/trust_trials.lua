@@ -25,7 +25,8 @@
 --
 -- `one` is the share of pairs in which the 95 % interval of one run contains the median of another
 -- (83 is perfect: Cumming and Maillardet 2006), `all` the share that contains the median of all
--- other runs; `~` is by how much a share strays, by leaving out one run after the other. `same
+-- other runs. A run in passes has the interval that a sweep has, with what its passes have not seen
+-- of ten minutes; `own minutes` is the same without it. `~` is by how much a share strays, by leaving out one run after the other. `same
 -- samples, old` is the estimator of before passes on the samples to its left. With --ab so many
 -- comparisons of each kind with itself, and with 5 % more of it.
 
@@ -254,8 +255,10 @@ local function trust_of(neighbour)
   io.stderr:write(('%s: what processes differ by, %g min\n'):format(neighbour, opt.trust))
   local s = trust.summary(trust.measure { minutes = opt.trust })
   check()
-  local found = { up = s.up, down = s.down, seconds = s.seconds, kinds = {} }
-  for _, k in ipairs(s.kinds) do found.kinds[k.kind] = { up = k.up, down = k.down } end
+  local found = { up = s.up, down = s.down, seconds = s.seconds, minutes = s.minutes, kinds = {} }
+  for _, k in ipairs(s.kinds) do
+    found.kinds[k.kind] = { up = k.up, down = k.down, minutes = k.minutes }
+  end
   keep { key = key, neighbour = neighbour, what = 'trust', found = found }
 end
 

@@ -2,6 +2,7 @@
 --- What the rows of scripts/trust_trials.lua say: coverage, its own uncertainty, width and price.
 
 local interval = require 'ridge.measure.interval'
+local minutes = require 'ridge.measure.minutes'
 local passes = require 'ridge.measure.passes'
 local statistics = require 'ridge.measure.statistics'
 local variation = require 'ridge.measure.variation'
@@ -28,14 +29,27 @@ local function by_pass(run, kind, field)
   return list
 end
 
+local function in_passes(run, kind)
+  local meds = {}
+  for i, dur in ipairs(by_pass(run, kind, 'dur')) do meds[i] = statistics.median(dur) end
+  return #meds == run.passes and passes.interval(meds) or nil
+end
+
 -- Of each estimator the median and interval of a run, nil where the run lacks what it needs; those
 -- side by side use the same samples.
 local ESTIMATORS = {
   { 'passes', 'sweep in passes', function(run, kind)
-    local meds = {}
-    for i, dur in ipairs(by_pass(run, kind, 'dur')) do meds[i] = statistics.median(dur) end
-    return #meds == run.passes and passes.interval(meds) or nil
+    local found = in_passes(run, kind)
+    if not (found and found.lo) then return found end
+    local times = {}
+    for p = 1, run.passes do times[p] = run.pass[p].at end
+    -- rows of before have no time of theirs, and stay what they were
+    if #times < run.passes then return found end
+    local sd = minutes.term(run.source, by_pass(run, kind, 'like')[1], times)
+    local lo, hi = minutes.widen(found.med, found.lo, found.hi, sd)
+    return { med = found.med, lo = lo, hi = hi }
   end },
+  { 'own', 'same, own minutes', function(run, kind) return in_passes(run, kind) end },
   { 'rounds', 'same samples, old', function(run, kind)
     local windows = by_pass(run, kind, 'dur')
     return #windows == run.passes and of_rounds(windows) or nil
@@ -110,6 +124,34 @@ end
 
 -- -- Reading -----------------------------------------------------------------------------------
 
+-- When a run was taken, and the clock in its passes; nil where its rows do not say.
+local function clock_of(run)
+  local times, logs = {}, {}
+  for p = 1, run.passes do
+    local row = run.pass[p]
+    for _, found in pairs(row and row.at and row.found or {}) do
+      if found.clock_hz then times[#times + 1], logs[#logs + 1] = row.at, math.log(found.clock_hz) end
+    end
+  end
+  return #logs > 0 and { at = statistics.median(times), logs = logs } or nil
+end
+
+-- What a sweep would know of the minutes of this machine: by `ridge trust`, or by the clock in the
+-- runs of the groups before, as sweeps that are stored.
+local function add_sources(own)
+  for _, run in ipairs(own.runs) do
+    local calibration, clocks = nil, {}
+    if run.trust then
+      calibration = { trust = { minutes = run.trust.minutes, seconds = run.trust.seconds } }
+      for kind, k in pairs(run.trust.kinds) do calibration.trust['minutes.' .. kind] = k.minutes end
+    end
+    for _, other in ipairs(own.runs) do
+      if other.group < run.group then clocks[#clocks + 1] = clock_of(other) end
+    end
+    run.source = minutes.source(calibration, clocks)
+  end
+end
+
 -- The rows as runs: by neighbour, a list of runs with what was taken of each.
 local function runs_of(rows)
   local by_name, order, trust = {}, {}, {}
@@ -136,6 +178,7 @@ local function runs_of(rows)
       own.ab[#own.ab + 1] = row
     end
   end
+  for _, own in ipairs(order) do add_sources(own) end
   return order
 end
 
@@ -269,7 +312,7 @@ function M.text(rows, kinds, words)
     price(say, own)
     if #own.runs > 0 then
       say ''
-      coverage_table(say, own, kinds, { 'passes', 'rounds', 'old' })
+      coverage_table(say, own, kinds, { 'passes', 'own', 'rounds', 'old' })
       say ''
       coverage_table(say, own, kinds, { 'prior', 'trust', 'quick' })
       say ''

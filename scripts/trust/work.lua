@@ -130,7 +130,8 @@ function TAKE.pass(order, generator)
       local own, copy = unpack(lab.block({ { plan = make(kind), label = 'own' },
         { plan = make(kind), label = 'copy' } }, protocol, {}, function() end))
       for _, r in ipairs { own, copy } do if r.error then error(r.error, 0) end end
-      found[kind.name] = { dur = own.samples, copy = copy.samples }
+      found[kind.name] = { dur = own.samples, copy = copy.samples, clock_hz = own.clock_hz,
+        like = variation.kind_of(own.work) }
     end)
     require('ridge.ffi.ref').collect()
   end
