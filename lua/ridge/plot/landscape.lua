@@ -12,6 +12,7 @@ local blame = require 'ridge.blame'
 local color = require 'ridge.plot.color'
 local column = require 'ridge.plot.column'
 local figure = require 'ridge.plot.figure'
+local minutes = require 'ridge.measure.minutes'
 local rows_of = require 'ridge.plot.rows'
 local scale = require 'ridge.plot.scale'
 local unit = require 'ridge.show.unit'
@@ -258,6 +259,21 @@ local function dense_of(rows, sketched)
   return list, names
 end
 
+-- Of what is drawn as an interval of a time, how much is what other minutes differ by; what is held
+-- against each other within the sweep is not widened by it.
+local function drift_of(rows, name, shown)
+  if shown:find '^Cells are ratios' or shown:find '^Points are ratios'
+    or not shown:find 'interval' then
+    return nil
+  end
+  local most, key = 0, minutes.column((name:gsub('_gflops$', ''):gsub('_gbps$', '')))
+  for _, row in ipairs(rows) do
+    if rows_of.measured(row) and type(row[key]) == 'number' then most = math.max(most, row[key]) end
+  end
+  return most > 0 and ('Intervals hold up to %s for what other minutes differ by.'):format(
+    minutes.percent(most)) or nil
+end
+
 --- Sentences under a figure: the statistic, how many samples, grades, what is missing.
 ---@param rows table
 ---@param name string column shown
@@ -269,6 +285,7 @@ function M.caption(rows, name, shown)
   local samples, grades, failures = rows_of.samples(rows, name), rows_of.grades(rows),
     rows_of.failures(rows)
   if samples then out[#out + 1] = samples .. '.' end
+  out[#out + 1] = drift_of(rows, name, out[1])
   if grades then out[#out + 1] = 'Grades: ' .. grades .. '.' end
   out[#out + 1] = failures and ('Missing: ' .. failures .. '.') or 'Nothing is missing.'
   return out

@@ -18,9 +18,11 @@ local M = { summary = 'speed-up over threads, with the ideal and Amdahl\'s law' 
 M.OPTIONS = { x = { 'string', default = 'threads', doc = 'the number of threads' },
   y = { 'string', required = true, doc = 'phase' }, by = 'a line a value' }
 
--- Speed-ups of one line: over its fewest threads, with the intervals of both.
-local function scaled(points, higher)
+-- Speed-ups of one line: over its fewest threads, with the intervals that both have within their
+-- minutes.
+local function scaled(points, higher, name)
   local base, out = points[1], {}
+  for _, p in ipairs(points) do p.lo, p.hi = rows_of.own_interval(p.row, name) end
   for i, p in ipairs(points) do
     local over, under = base, p -- of a time
     if higher then over, under = p, base end
@@ -115,7 +117,7 @@ function M.make(rows, opt)
     local part = by and rows_of.select(rows, { [by] = value }) or rows
     local points = series.points(part, opt.x, opt.y)
     if #points > 0 then
-      local list, base = scaled(points, higher)
+      local list, base = scaled(points, higher, opt.y)
       lines[#lines + 1] = { name = by and ('%s %s'):format(by, tostring(value)) or opt.y,
         points = list, base = base.y, serial = #list > 1 and M.serial(list) or nil }
     end
