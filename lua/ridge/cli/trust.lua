@@ -16,7 +16,8 @@ local SPEC = {
 Measures for some minutes what this machine can promise: which states it has and how long they last,
 how far passes, fresh processes and layouts in memory lie apart for four kinds of work, and which
 differences can therefore be told apart. What it finds is kept: calibrations and intervals from one
-process (quick, %bench) use it and, of ten minutes or more, the times of shorter sweeps. Use the machine meanwhile as you do when you measure.
+process (quick, %bench) use it and, of ten minutes or more, the times of shorter sweeps. Use the
+machine meanwhile as you do when you measure.
 
     ridge trust --minutes 5 -o trust.png]],
   { 'minutes', 3, 'how long', min = 0.001, max = 600 },
@@ -37,7 +38,8 @@ local function print_json(summary, rows)
       up = k.up, down = k.down, minutes = k.minutes }
   end
   plain.print(canonical.encode { version = 1, threads = summary.threads, processes = summary.n,
-    seconds = summary.seconds, minutes = summary.minutes, up = summary.up, down = summary.down, states = summary.states.n,
+    seconds = summary.seconds, minutes = summary.minutes, up = summary.up, down = summary.down,
+    states = summary.states.n,
     kinds = canonical.list(kinds), rows = canonical.list(rows) }, '\n')
 end
 

@@ -42,7 +42,7 @@ end
 function M.measures(directions)
   local list = {}
   for _, name in ipairs(sorted(directions)) do
-    local phase = name:match '^(.*)_[%w]+$'
+    local phase = name:match '^(.*)_between_minutes$' or name:match '^(.*)_[%w]+$'
     if not (phase and directions[phase .. '_p95']) and not name:find '_lo$'
         and not name:find '_hi$' then
       list[#list + 1] = name
