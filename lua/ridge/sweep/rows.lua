@@ -273,7 +273,8 @@ function Rows:agg(wanted) return self:group():agg(wanted) end
 -- Printing -----------------------------------------------------------------------------------
 
 -- What is kept of a phase beside its median and interval, in names of more than one part.
-local SMALL = { '_by_pass$', '_cold_%w+$', '_quiet_%w+$', '_ratio_%w+$', '_left_out$' }
+local SMALL = { '_by_pass$', '_cold_%w+$', '_quiet_%w+$', '_ratio_%w+$', '_left_out$',
+  '_between_minutes$' }
 
 local function is_small(name, row)
   for _, pattern in ipairs(SMALL) do

@@ -6,14 +6,18 @@
 local analysis = require 'ridge.sweep.analysis'
 local best = require 'ridge.sweep.best'
 local cheap_lab = dofile 'tests/lua/sweep/cheap_lab.lua'
+local columns_of = require 'ridge.store.columns'
 local compare = require 'ridge.sweep.compare'
 local device = require 'ridge.measure.device'
 local drift = require 'ridge.sweep.drift'
 local folders = dofile 'tests/lua/store/folder.lua'
+local front = require 'ridge.sweep.front'
 local minutes = require 'ridge.measure.minutes'
 local of_sweeps = require 'ridge.sweep.minutes'
+local pack = require 'ridge.store.pack'
 local passes = require 'ridge.measure.passes'
 local program = require 'tests.lua.repl.program'
+local query = require 'ridge.store.query'
 local results = require 'ridge.store.results'
 local rows_of = require 'ridge.plot.rows'
 local series = require 'ridge.sweep.series'
@@ -202,6 +206,39 @@ describe('a sweep', function()
     -- and shows what other minutes would say
     assert.is_true(set.set[1].hi / set.set[1].lo > 2)
     assert.is_true(set.set[1].own_hi / set.set[1].own_lo < 1.01)
+  end)
+
+  it('decides so by its columns, too, where no passes are shared', function()
+    for _, sd in ipairs { 0.2, false } do
+      local _, db = measured('p' .. tostring(sd), sd or nil)
+      local raw = sqlite.open(db, 'write')
+      raw:run 'UPDATE timing SET pass_med = NULL'
+      raw:close()
+      store.with(db, 'write', function(st) pack.update(st, 1) end)
+      store.with(db, 'read', function(st)
+        local own = query.sweep(st, 'steps')
+        local columns = assert(columns_of.of(st, own))
+        local goal = best.goal('min fwd', results.directions(st, own.id), columns, 'the sweep')
+        local found = front.set(columns, goal)
+        assert.same({ 1, 9 }, { found.n, found.behind })
+        local width = found.set[1].hi / found.set[1].lo
+        assert.equal(sd and true or false, width > 2, width)
+        assert.is_true(found.set[1].own_hi / found.set[1].own_lo < 1.01)
+        local row = columns:row(0)
+        assert.equal(sd and true or false, row.fwd_between_minutes ~= nil)
+      end)
+    end
+  end)
+
+  it('holds the fast states of its points against each other without it', function()
+    for _, sd in ipairs { 0.2, false } do
+      local _, db = measured('q' .. tostring(sd), sd or nil)
+      store.with(db, 'read', function(st)
+        local found = compare.inside(st, 'steps', { a = { k = 1 }, b = { k = 9 }, time = 'quiet' })
+        assert.equal('slower', found[1].verdict)
+        assert.equal('unpaired', found[1].design)
+      end)
+    end
   end)
 
   it('ranks its points as without it, and says what their intervals hold', function()
