@@ -26,9 +26,10 @@
 -- `one` is the share of pairs in which the 95 % interval of one run contains the median of another
 -- (83 is perfect: Cumming and Maillardet 2006), `all` the share that contains the median of all
 -- other runs. A run in passes has the interval that a sweep has, with what its passes have not seen
--- of ten minutes; `own minutes` is the same without it. `~` is by how much a share strays, by leaving out one run after the other. `same
--- samples, old` is the estimator of before passes on the samples to its left. With --ab so many
--- comparisons of each kind with itself, and with 5 % more of it.
+-- of ten minutes; `own minutes` is the same without it. `~` is by how much a share strays, by
+-- leaving out one run after the other. `same samples, old` is the estimator of before passes on
+-- the samples to its left. With --ab so many comparisons of each kind with itself, and with 5 %
+-- more of it.
 
 package.path = 'scripts/?.lua;' .. package.path
 

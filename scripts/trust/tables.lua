@@ -130,7 +130,8 @@ local function clock_of(run)
   for p = 1, run.passes do
     local row = run.pass[p]
     for _, found in pairs(row and row.at and row.found or {}) do
-      if found.clock_hz then times[#times + 1], logs[#logs + 1] = row.at, math.log(found.clock_hz) end
+      local hz = found.clock_hz
+      if hz then times[#times + 1], logs[#logs + 1] = row.at, math.log(hz) end
     end
   end
   return #logs > 0 and { at = statistics.median(times), logs = logs } or nil

@@ -51,9 +51,9 @@ local function gpu_of(entry)
 end
 
 --- All groups of one point.
----@param entry table model, batch, samples (ns), inner, ci_lo, ci_hi, med and sd_minutes (what other
----  minutes differ by, as a part of that interval), first_ns, peak and average
----  (bytes), flops, grade, flags (text), stop, rounds, warm_calls, config (what else belongs into
+---@param entry table model, batch, samples (ns), inner, ci_lo, ci_hi, med and sd_minutes (what
+---  other minutes differ by, as a part of that interval), first_ns, peak and average (bytes),
+---  flops, grade, flags (text), stop, rounds, warm_calls, config (what else belongs into
 ---  its group), gpu (where it ran on one: clock_mhz, celsius, watts, as far as they were told)
 ---@return table metrics latency, throughput, memory, config, quality; gpu where it ran on one
 function M.of(entry)

@@ -183,7 +183,8 @@ function Report:csv()
   end
   table.sort(names)
   local GROUPS = { { 'latency', 'mean_ms', 'median_ms', 'p95_ms', 'p99_ms', 'min_ms', 'max_ms',
-    'std_ms', 'ci_lo_ms', 'ci_hi_ms', 'own_lo_ms', 'own_hi_ms', 'first_ms', 'samples', 'calls_per_sample' },
+    'std_ms', 'ci_lo_ms', 'ci_hi_ms', 'own_lo_ms', 'own_hi_ms', 'first_ms', 'samples',
+    'calls_per_sample' },
     { 'throughput', 'samples_per_sec', 'batches_per_sec' }, { 'memory', 'peak_mb', 'avg_mb' },
     { 'quality', 'grade', 'flags', 'gflops' } }
   local function field(value)

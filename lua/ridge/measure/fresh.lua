@@ -347,12 +347,12 @@ function M.points(source, protocol, calibration, progress)
     if progress then progress(i, protocol.processes) end
   end
   local merge, results = require 'ridge.measure.merge', {}
-  local source = require('ridge.measure.minutes').source(calibration)
+  local others = require('ridge.measure.minutes').source(calibration)
   for k, list in ipairs(taken) do
-    results[k] = #list > 1 and merge.processes(list, protocol, source) or list[1]
+    results[k] = #list > 1 and merge.processes(list, protocol, others) or list[1]
     local cold = {}
     for i, r in ipairs(list) do cold[i] = r.cold end
-    if #cold > 1 then results[k].cold = merge.processes(cold, protocol, source) end
+    if #cold > 1 then results[k].cold = merge.processes(cold, protocol, others) end
     require('ridge.measure.shown').point(results[k])
   end
   return names, results

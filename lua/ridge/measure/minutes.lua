@@ -10,9 +10,9 @@
 -- do not have it, and whatever holds points of one sweep against each other takes it out of their
 -- intervals again (`own`, `ends`).
 
-local blame = require 'ridge.blame'
 local interval = require 'ridge.measure.interval'
 local passes = require 'ridge.measure.passes'
+local shown = require 'ridge.show.minutes'
 local statistics = require 'ridge.measure.statistics'
 local variation = require 'ridge.measure.variation'
 
@@ -43,7 +43,7 @@ local function unseen(seconds)
   return math.sqrt(math.max(0, 1 - seconds / M.SPAN))
 end
 
--- -- What minutes differ by ------------------------------------------------------------------------
+-- -- What minutes differ by ----------------------------------------------------------------
 
 -- Variance of a median of n values over that of one of them.
 local function of_median(n) return (n > 2 and math.pi / 2 or 1) / n end
@@ -106,7 +106,7 @@ function M.source(calibration, clocks)
   return { sd = variation.DRIFT / 2, kinds = {}, how = 'assumed' }
 end
 
--- -- In an interval --------------------------------------------------------------------------------
+-- -- In an interval ------------------------------------------------------------------------
 
 --- What passes at these moments have not seen.
 ---@param source table|nil  of M.source; nil: a made-up machine, which has none
@@ -118,7 +118,8 @@ function M.term(source, kind, times)
   return (kind and source.kinds[kind] or source.sd) * unseen(M.covered(times))
 end
 
---- An interval between passes, widened to what other minutes would say: in squares on the logarithm.
+--- An interval between passes, widened to what other minutes would say: in squares on the
+--- logarithm.
 ---@param med number
 ---@param lo number
 ---@param hi number
@@ -131,56 +132,8 @@ function M.widen(med, lo, hi, sd)
   return variation.widen(med, lo, hi, { up = 2 * sd, down = 2 * sd })
 end
 
---- The ends of an interval without it: what the same minutes would say.
----@param med number
----@param lo number
----@param hi number
----@param sd number|nil
----@return number lo
----@return number hi
-function M.own(med, lo, hi, sd)
-  if not sd or not (sd > 0 and lo > 0 and med > 0 and hi < math.huge) then return lo, hi end
-  local function inner(whole)
-    return math.sqrt(math.max(0, math.max(0, whole) ^ 2 - (2 * sd) ^ 2))
-  end
-  return med * math.exp(-inner(math.log(med / lo))), med * math.exp(inner(math.log(hi / med)))
-end
-
---- The column of a row that says what its phase has of it: the fast state has that of its phase.
----@param name string  column of a time: fwd, fwd_cold, fwd_quiet
----@return string column
-function M.column(name) return (name:gsub('_quiet$', '')) .. '_between_minutes' end
-
---- The interval of a row's time as its own sweep knows it.
----@param row table      of ridge.store.results
----@param name string    column of a time
----@return number|nil lo nil where it has none
----@return number|nil hi
-function M.ends(row, name)
-  local med, lo, hi, sd = row[name], row[name .. '_lo'], row[name .. '_hi'], row[M.column(name)]
-  if type(med) ~= 'number' or type(lo) ~= 'number' or type(hi) ~= 'number'
-    or type(sd) ~= 'number' then
-    return lo, hi
-  end
-  return M.own(med, lo, hi, sd)
-end
-
--- -- In words ----------------------------------------------------------------------------------------
-
-local SAID = { trust = 'as ridge trust saw it', clock = 'as the clock moved between sweeps here',
-  assumed = 'assumed' }
-
---- Where a term comes from, by what the row says of its interval.
----@param ci_how string|nil
----@return string|nil words
-function M.said(ci_how) return SAID[(ci_how or ''):match '%+(%l+)$'] end
-
---- A standard deviation between minutes as what 95 % differ by: '4.1 %'.
----@param sd number
----@return string text
-function M.percent(sd)
-  if type(sd) ~= 'number' then blame.raise 'minutes.percent: a number is expected' end
-  return ('%.1f %%'):format(100 * (math.exp(2 * sd) - 1))
-end
+-- Of rows, also for those who draw them.
+M.own, M.ends, M.column = shown.own, shown.ends, shown.column
+M.said, M.percent = shown.said, shown.percent
 
 return M

@@ -117,8 +117,8 @@ end
 
 --- Measure.
 ---@param given table|nil  minutes, least, window_ns, seed, progress
----@return table record    threads, seconds (until the last pass had ended), passes (each at_s, and by kind its copies), windows (of the
----  smallest work in one process: at_s, ns)
+---@return table record    threads, seconds (until the last pass had ended), passes (each at_s,
+---  and by kind its copies), windows (of the smallest work in one process: at_s, ns)
 -- >> trust.summary(trust.measure { minutes = 0.1 })
 function M.measure(given)
   local opt = options.check(SPEC, given, 'trust.measure')

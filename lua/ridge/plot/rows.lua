@@ -7,7 +7,7 @@
 
 local blame = require 'ridge.blame'
 local column = require 'ridge.plot.column'
-local minutes = require 'ridge.measure.minutes'
+local minutes = require 'ridge.show.minutes'
 local ratio = require 'ridge.show.ratio'
 local unit = require 'ridge.show.unit'
 

@@ -434,8 +434,8 @@ end
 --- Take a pass of each claimed trial and write what it came to at once; what is left over when that
 --- ends early is given back.
 ---@param run table store, sweep, spec, lab, worker, progress, ceilings, minutes (of
----  ridge.sweep.minutes, or nil), lease (or nil), shared, order, env_id, group_of, deadline (seconds
----  on the clock, or nil): no point is begun after it
+---  ridge.sweep.minutes, or nil), lease (or nil), shared, order, env_id, group_of, deadline
+---  (seconds on the clock, or nil): no point is begun after it
 ---@param claims table of Worker:claim
 function M.work(run, claims)
   local open = {}

@@ -211,12 +211,10 @@ end
 
 local function judge(a, b, margin, time)
   local ratio, lo, hi = a.med and b.med and b.med / a.med or 0 / 0, nil, nil
-  local a_lo, a_hi, b_lo, b_hi = a.ci_lo, a.ci_hi, b.ci_lo, b.ci_hi
-  if a_lo and a_hi and b_lo and b_hi then
-    if a.attempt == b.attempt then   -- of the same minutes, too
-      a_lo, a_hi = minutes.own(a.med, a_lo, a_hi, a.sd_minutes)
-      b_lo, b_hi = minutes.own(b.med, b_lo, b_hi, b.sd_minutes)
-    end
+  if a.ci_lo and a.ci_hi and b.ci_lo and b.ci_hi then
+    local same = a.attempt == b.attempt -- of the same minutes, too
+    local a_lo, a_hi = minutes.own(a.med, a.ci_lo, a.ci_hi, same and a.sd_minutes)
+    local b_lo, b_hi = minutes.own(b.med, b.ci_lo, b.ci_hi, same and b.sd_minutes)
     -- each end against the far end of the other: covers at least what both cover
     lo = math.max(b_lo, 0) / a_hi
     -- an interval that reaches zero says nothing of how large the ratio may be
@@ -449,8 +447,6 @@ local function phases_of(rows)
   return names
 end
 
-local function whole_ends(row, name) return row[name .. '_lo'], row[name .. '_hi'] end
-
 -- The ratio of two rows: by the passes that both have on one machine, else by their intervals: what
 -- two machines did in their passes fell on one of them each, and the fast states lie in different
 -- windows of different passes.
@@ -458,14 +454,15 @@ local function ratio_of(a, b, phase, time, design)
   if time == 'med' and not design then return pairing.ratio(a, b, phase), 'paired by pass' end
   local suffix = time == 'quiet' and '_quiet' or ''
   local x, y = a[phase .. suffix], b[phase .. suffix]
-  -- the minutes of one machine moved both; those of two machines each its own
-  local ends = design and whole_ends or minutes.ends
-  design = design or 'unpaired'
-  if not (x and y) then return nil, design end
-  local x_lo, x_hi = ends(a, phase .. suffix)
-  local y_lo, y_hi = ends(b, phase .. suffix)
+  if not (x and y) then return nil, design or 'unpaired' end
+  local x_lo, x_hi = a[phase .. suffix .. '_lo'], a[phase .. suffix .. '_hi']
+  local y_lo, y_hi = b[phase .. suffix .. '_lo'], b[phase .. suffix .. '_hi']
+  if not design then -- the minutes of one machine moved both; those of two machines each its own
+    x_lo, x_hi = minutes.ends(a, phase .. suffix)
+    y_lo, y_hi = minutes.ends(b, phase .. suffix)
+  end
   return { med = y / x, lo = x_hi and y_lo and y_lo / x_hi,
-    hi = x_lo and y_hi and (x_lo > 0 and y_hi / x_lo or math.huge) }, design
+    hi = x_lo and y_hi and (x_lo > 0 and y_hi / x_lo or math.huge) }, design or 'unpaired'
 end
 
 -- Nodes of a cluster may be alike to the last fact: a boot is of one of them.

@@ -35,9 +35,9 @@ end
 -- A pass is stored with all its digits and read with nine.
 local function digits(v) return tonumber(('%.9g'):format(v)) end
 
--- The ends without what other minutes differ by, which is no matter among points of one sweep; those
--- that are stored where no point has any of it.
-local function own_ends(columns, goal, at, data)
+-- The ends without what other minutes differ by, which is no matter among points of one sweep;
+-- those that are stored where no point has any of it.
+local function own_ends(columns, goal, data)
   local phase = goal.measured
   local sd = columns:stored(minutes.column(phase))
   local med, lo, hi = columns:numbers(phase), columns:numbers(phase .. '_lo'),
@@ -65,7 +65,7 @@ local function measured(columns, goal)
   end
   if columns.any[phase .. '_lo'] and columns.any[phase .. '_hi'] then
     data.lo, data.hi = at(phase .. '_lo'), at(phase .. '_hi')
-    data.own_lo, data.own_hi = own_ends(columns, goal, at, data)
+    data.own_lo, data.own_hi = own_ends(columns, goal, data)
   end
   local of = columns.head.phases[phase]
   for pass = 1, of and of.passes or 0 do

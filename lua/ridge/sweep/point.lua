@@ -23,9 +23,9 @@ local Infeasible = { __tostring = function(e) return 'infeasible: ' .. e.reason 
 
 -- What else a phase puts beside its timing columns.
 local DERIVED = { '_first', '_cold', '_cold_lo', '_cold_hi', '_cold_between_minutes', '_flops',
-  '_bytes', '_gflops', '_gbps', '_peak_bytes', '_host_ns', '_issue_ns', '_device_ns', '_device_mhz', '_memory_mhz',
-  '_celsius', '_watts', '_held_share', '_held_before', '_held_after', '_by_pass', '_recorded_flops',
-  '_left_out' }
+  '_bytes', '_gflops', '_gbps', '_peak_bytes', '_host_ns', '_issue_ns', '_device_ns',
+  '_device_mhz', '_memory_mhz', '_celsius', '_watts', '_held_share', '_held_before', '_held_after',
+  '_by_pass', '_recorded_flops', '_left_out' }
 
 local TIME = { zeros = { 'boolean', doc = 'the inputs are constant, which some machines notice' } }
 local COST = {

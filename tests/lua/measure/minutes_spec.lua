@@ -132,18 +132,17 @@ describe('what minutes differ by', function()
   end)
 end)
 
--- -- Coverage ---------------------------------------------------------------------------------------
+-- -- Coverage ------------------------------------------------------------------------------
 
--- Of a clock that drifts: two moments five minutes apart differ by 4 % (95 %), later ones by no more
--- than ten minutes do. A random walk that returns.
+-- Of a clock that drifts: two moments five minutes apart differ by 4 % (95 %), later ones by up to
+-- 6. A random walk that returns.
 local STEP_S, DAY_S, REACH_S = 15, 7200, 600
 
 local function clock_of(r, drift)
-  local kept, level, sd = math.exp(-STEP_S / REACH_S), nil, drift / 2
+  local kept, sd = math.exp(-STEP_S / REACH_S), drift / 2
   -- of a process that forgets so, moments 300 s apart differ by sd
   local whole = sd / math.sqrt(2 * (1 - math.exp(-300 / REACH_S)))
-  local levels = {}
-  level = whole * r:normal()
+  local levels, level = {}, whole * r:normal()
   for i = 0, DAY_S / STEP_S do
     levels[i] = level
     level = kept * level + math.sqrt(1 - kept ^ 2) * whole * r:normal()

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- What other minutes differ by, in a sweep: in the intervals of its times, and nowhere else. Nothing
--- that is decided within the sweep may change by it, however large it is; what is said of two sweeps
--- may.
+-- What other minutes differ by, in a sweep: in the intervals of its times, and nowhere else.
+-- Nothing that is decided within the sweep may change by it, however large it is; what is said of two
+-- sweeps may.
 
 local analysis = require 'ridge.sweep.analysis'
 local best = require 'ridge.sweep.best'
@@ -101,7 +101,7 @@ describe('passes of a point', function()
   end)
 end)
 
--- -- Sweeps -----------------------------------------------------------------------------------------
+-- -- Sweeps --------------------------------------------------------------------------------
 
 describe('a sweep', function()
   local folder
@@ -296,7 +296,7 @@ describe('a sweep', function()
   end)
 end)
 
--- -- The clock in stored sweeps -----------------------------------------------------------------------
+-- -- The clock in stored sweeps ----------------------------------------------------------
 
 describe('the clock of stored sweeps', function()
   local folder

@@ -1,0 +1,61 @@
+-- SPDX-License-Identifier: MIT
+--- What other minutes differ by (ridge.measure.minutes), as rows have it: intervals of times hold
+--- it, and what holds points of one sweep against each other takes it out again.
+
+local blame = require 'ridge.blame'
+
+local M = {}
+
+--- The ends of an interval without it: what the same minutes would say.
+---@param med number
+---@param lo number
+---@param hi number
+---@param sd number|nil
+---@return number lo
+---@return number hi
+function M.own(med, lo, hi, sd)
+  if not sd or not (sd > 0 and lo > 0 and med > 0 and hi < math.huge) then return lo, hi end
+  local function inner(whole)
+    return math.sqrt(math.max(0, math.max(0, whole) ^ 2 - (2 * sd) ^ 2))
+  end
+  return med * math.exp(-inner(math.log(med / lo))), med * math.exp(inner(math.log(hi / med)))
+end
+
+--- The column of a row that says what its phase has of it: the fast state has that of its phase.
+---@param name string  column of a time: fwd, fwd_cold, fwd_quiet
+---@return string column
+function M.column(name) return (name:gsub('_quiet$', '')) .. '_between_minutes' end
+
+--- The interval of a row's time as its own sweep knows it.
+---@param row table      of ridge.store.results
+---@param name string    column of a time
+---@return number|nil lo nil where it has none
+---@return number|nil hi
+function M.ends(row, name)
+  local med, lo, hi, sd = row[name], row[name .. '_lo'], row[name .. '_hi'], row[M.column(name)]
+  if type(med) ~= 'number' or type(lo) ~= 'number' or type(hi) ~= 'number'
+    or type(sd) ~= 'number' then
+    return lo, hi
+  end
+  return M.own(med, lo, hi, sd)
+end
+
+-- -- In words ------------------------------------------------------------------------------
+
+local SAID = { trust = 'as ridge trust saw it', clock = 'as the clock moved between sweeps here',
+  assumed = 'assumed' }
+
+--- Where a term comes from, by what the row says of its interval.
+---@param ci_how string|nil
+---@return string|nil words
+function M.said(ci_how) return SAID[(ci_how or ''):match '%+(%l+)$'] end
+
+--- A standard deviation between minutes as what 95 % differ by: '4.1 %'.
+---@param sd number
+---@return string text
+function M.percent(sd)
+  if type(sd) ~= 'number' then blame.raise 'minutes.percent: a number is expected' end
+  return ('%.1f %%'):format(100 * (math.exp(2 * sd) - 1))
+end
+
+return M
