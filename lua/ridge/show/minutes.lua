@@ -29,12 +29,13 @@ function M.column(name) return (name:gsub('_quiet$', '')) .. '_between_minutes' 
 --- The interval of a row's time as its own sweep knows it.
 ---@param row table      of ridge.store.results
 ---@param name string    column of a time
+---@param whole any      true: with what other minutes differ by, as it is stored
 ---@return number|nil lo nil where it has none
 ---@return number|nil hi
-function M.ends(row, name)
+function M.ends(row, name, whole)
   local med, lo, hi, sd = row[name], row[name .. '_lo'], row[name .. '_hi'], row[M.column(name)]
   if type(med) ~= 'number' or type(lo) ~= 'number' or type(hi) ~= 'number'
-    or type(sd) ~= 'number' then
+    or type(sd) ~= 'number' or whole then
     return lo, hi
   end
   return M.own(med, lo, hi, sd)

@@ -454,13 +454,9 @@ local function ratio_of(a, b, phase, time, design)
   if time == 'med' and not design then return pairing.ratio(a, b, phase), 'paired by pass' end
   local suffix = time == 'quiet' and '_quiet' or ''
   local x, y = a[phase .. suffix], b[phase .. suffix]
-  if not (x and y) then return nil, design or 'unpaired' end
-  local x_lo, x_hi = a[phase .. suffix .. '_lo'], a[phase .. suffix .. '_hi']
-  local y_lo, y_hi = b[phase .. suffix .. '_lo'], b[phase .. suffix .. '_hi']
-  if not design then -- the minutes of one machine moved both; those of two machines each its own
-    x_lo, x_hi = minutes.ends(a, phase .. suffix)
-    y_lo, y_hi = minutes.ends(b, phase .. suffix)
-  end
+  if not (x and y) then return nil, design or 'unpaired' end -- of two machines: minutes move each
+  local x_lo, x_hi = minutes.ends(a, phase .. suffix, design)
+  local y_lo, y_hi = minutes.ends(b, phase .. suffix, design)
   return { med = y / x, lo = x_hi and y_lo and y_lo / x_hi,
     hi = x_lo and y_hi and (x_lo > 0 and y_hi / x_lo or math.huge) }, design or 'unpaired'
 end

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What other minutes differ by, in a sweep: in the intervals of its times, and nowhere else.
--- Nothing that is decided within the sweep may change by it, however large it is; what is said of two
--- sweeps may.
+-- Nothing that is decided within the sweep may change by it, however large it is; what is said of
+-- two sweeps may.
 
 local analysis = require 'ridge.sweep.analysis'
 local best = require 'ridge.sweep.best'
@@ -121,12 +121,13 @@ describe('a sweep', function()
     end
     local db = folder .. '/' .. name .. '.db'
     local sw = sweep(over.sweep or 'steps') {
-      space = { k = sweep.range(1, 10) },
+      space = { k = sweep.range(1, over.last or 10) },
       anchor = over.anchor and { k = 5 } or nil,
       protocol = { passes = 5, max_passes = over.most or 5, precision = over.precision or 0.01 },
       measure = function(p, _, m)
         local off = ({ 0, 1, -1, 0.5, -0.5 })[(m.pass * p.k) % 5 + 1] * 0.002
-        m:time('fwd', function() return (over.times or 1) * (1000 + 10 * p.k) * (1 + off) end)
+        local ns = (over.times or 1) * (1000 + (over.step or 10) * p.k)
+        m:time('fwd', function() return ns * (1 + off) end)
         m:cost('fwd', { flops = 1e6, bytes = 1e6 })
       end,
     }
@@ -167,6 +168,9 @@ describe('a sweep', function()
     local _, _, with = measured('d', 0.2, { most = 12, precision = precision })
     assert.is_true(without >= 50)
     assert.equal(without, with)
+    -- three that may each be the best, and are as precise as was asked for
+    _, _, with = measured('r', 0.2, { most = 12, last = 3, step = 1 })
+    assert.equal(3 * 5, with)
   end)
 
   it('decides within itself as without it', function()
