@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "gpu/late.cuh"
+#include "gpu/nccl/comm.cuh"
 
 extern "C" {
 #include "op/list.h"
@@ -69,6 +70,7 @@ static rg_status sentence(const rg_late &c)
 
 rg_status rg_late_told(int32_t device)
 {
+  RG_TRY(rg_nccl_told(device));
   std::lock_guard<std::mutex> held(lock);
   rg_late *at = records[device];
 

@@ -14,6 +14,7 @@
 #include "gpu/dnn/dnn.h"
 #include "gpu/kernels.cuh"
 #include "gpu/late.cuh"
+#include "gpu/nccl/comm.cuh"
 #include "gpu/nvml.cuh"
 #include "gpu/range.cuh"
 #include "gpu/stream.cuh"
@@ -410,6 +411,10 @@ static void libraries(int32_t device, bool open, rg_device_libraries *out)
     snprintf(out->compiler_why, sizeof(out->compiler_why), "%.159s",
              out->compiler == 0 ? rg_compiler_note() : rg_fused_failure());
   }
+  out->comms = rg_nccl_version(open);
+  if (open && out->comms == 0) {
+    snprintf(out->comms_why, sizeof(out->comms_why), "%.159s", rg_nccl_note());
+  }
 }
 
 /* -- What ridge gets --------------------------------------------------------------------------- */
@@ -440,6 +445,7 @@ static const rg_driver driver = {
   rg_gpu_graph_run,
   rg_gpu_graph_free,
   &rg_cupti_tracer,
+  &rg_nccl_comms,
 };
 static rg_kernel *kernels[RG_OP_COUNT];
 static bool varies[RG_OP_COUNT];

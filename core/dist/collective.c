@@ -198,7 +198,7 @@ static rg_status compare(const rg_group_work *w, int32_t peer)
   char other[96];
 
   if (a->serial == b->serial && a->kind == b->kind && a->op == b->op && a->dtype == b->dtype &&
-      a->root == b->root && a->count == b->count && a->unit == b->unit) {
+      a->root == b->root && a->count == b->count && a->unit == b->unit && a->place == b->place) {
     return RG_OK;
   }
   rg_group_text(a->kind, a->op, a->dtype, a->count, mine, sizeof(mine));
@@ -207,6 +207,12 @@ static rg_status compare(const rg_group_work *w, int32_t peer)
     return rg_fail(RG_ENET,
                    "dist: collective %lld is from rank %d on rank %d and from rank %d here",
                    (long long)a->serial, b->root, peer, a->root);
+  }
+  if (a->place != b->place) {
+    return rg_fail(RG_ENET,
+                   "dist: collective %lld is of memory of %s on rank %d and of %s here (%s)",
+                   (long long)a->serial, b->place != 0 ? "a GPU" : "the CPU", peer,
+                   a->place != 0 ? "a GPU" : "the CPU", mine);
   }
   return rg_fail(RG_ENET,
                  "dist: collective %lld is %s on rank %d and %s here: all ranks call the same in "
@@ -225,7 +231,8 @@ static rg_status announce(rg_group_work *w, const rg_group_call *call)
                                    .kind = call->kind,
                                    .op = call->op,
                                    .dtype = call->dtype,
-                                   .root = call->root };
+                                   .root = call->root,
+                                   .place = call->device != RG_CPU };
   for (int32_t r = 0; r < w->transport.size; r++) {
     if (r == me) continue;
     RG_TRY(receive(w, r, RG_TAG_TOLD, &w->told[r], sizeof(w->told[r])));
@@ -400,7 +407,7 @@ static rg_status broadcast(rg_group_work *w, const rg_group_call *call)
   return spread(w, call);
 }
 
-static rg_status exchange_data(rg_group_work *w, const rg_group_call *call)
+rg_status rg_group_exchange(rg_group_work *w, const rg_group_call *call)
 {
   int32_t me = w->transport.rank;
 
@@ -433,7 +440,7 @@ rg_status rg_group_run(rg_group_work *w, const rg_group_call *call)
   mark(call, RG_GROUP_BEGAN);
   RG_TRY(announce(w, call));
   mark(call, RG_GROUP_CAME);
-  RG_TRY(exchange_data(w, call));
+  if (call->device == RG_CPU) RG_TRY(rg_group_exchange(w, call));
   mark(call, RG_GROUP_ENDED);
   return RG_OK;
 }

@@ -20,13 +20,15 @@
 
 #include "dist/group.h"
 
-/* A wait looks at Ctrl-C so often. */
+/* A wait looks at Ctrl-C so often, and the thread at what a device has not done yet. */
 static const int64_t look_ns = 20000000;
+static const int64_t watch_ns = 2000000;
 
 enum { FIRST_TIMEOUT_S = 60 };
 
 typedef struct waiting_call {
   struct waiting_call *next;
+  rg_device_call *there; /* NULL: it is one of the CPU's */
   rg_group_call call;
 } waiting_call;
 
@@ -56,6 +58,7 @@ static void fail_locked(rg_group *g, rg_status status)
   if (g->failed == RG_OK) {
     g->failed = status;
     snprintf(g->why, sizeof(g->why), "%s", rg_error_message());
+    rg_device_calls_abort(&g->work, g->why);
   }
 }
 
@@ -75,6 +78,42 @@ static rg_status open_transport(rg_group *g)
   return RG_OK;
 }
 
+/* Sleep until something is signalled, or for a while; the lock is held. */
+static void nap(rg_group *g, pthread_cond_t *signal, int64_t ns)
+{
+  struct timespec then;
+
+  clock_gettime(CLOCK_MONOTONIC, &then);
+  then.tv_nsec += ns;
+  if (then.tv_nsec >= 1000000000) {
+    then.tv_nsec -= 1000000000;
+    then.tv_sec++;
+  }
+  pthread_cond_timedwait(signal, &g->lock, &then);
+}
+
+/* Sleep until a call comes; meanwhile look at what devices do.  The lock is held. */
+static void await_call(rg_group *g)
+{
+  rg_status status;
+
+  if (g->failed != RG_OK || !rg_device_calls_pend(g->work.devices)) {
+    pthread_cond_wait(&g->asked, &g->lock);
+    return;
+  }
+  nap(g, &g->asked, watch_ns);
+  pthread_mutex_unlock(&g->lock);
+  status = rg_device_calls_watch(&g->work);
+  pthread_mutex_lock(&g->lock);
+  if (status != RG_OK) fail_locked(g, status);
+}
+
+static rg_status run_call(rg_group *g, const waiting_call *next)
+{
+  RG_TRY(rg_group_run(&g->work, &next->call));
+  return next->there != NULL ? rg_device_call_run(&g->work, next->there) : RG_OK;
+}
+
 /* Take calls until none will come any more; the lock is held. */
 static void serve(rg_group *g)
 {
@@ -86,7 +125,7 @@ static void serve(rg_group *g)
       return;
     }
     if (next == NULL) {
-      pthread_cond_wait(&g->asked, &g->lock);
+      await_call(g);
       continue;
     }
     g->first = next->next;
@@ -94,7 +133,11 @@ static void serve(rg_group *g)
     status = g->failed;
     g->work.serial++;
     pthread_mutex_unlock(&g->lock);
-    if (status == RG_OK) status = rg_group_run(&g->work, &next->call);
+    if (status == RG_OK) {
+      status = run_call(g, next);
+    } else if (next->there != NULL) {
+      rg_device_call_drop(g->work.devices, next->there);
+    }
     rg_host_free(next);
     pthread_mutex_lock(&g->lock);
     if (status != RG_OK) fail_locked(g, status);
@@ -134,6 +177,7 @@ static void destroy(rg_group *g)
   rg_host_free(g->work.told);
   rg_host_free(g->work.waiting);
   rg_host_free(g->work.scratch);
+  rg_device_calls_release(g->work.devices);
   pthread_cond_destroy(&g->asked);
   pthread_cond_destroy(&g->done);
   pthread_mutex_destroy(&g->lock);
@@ -161,6 +205,7 @@ static void *run(void *argument)
   status = g->failed;
   pthread_mutex_unlock(&g->lock);
   /* behind a failure the others may not be there, and whoever ends us tells them */
+  if (status == RG_OK) rg_device_calls_end(&g->work);
   if (status == RG_OK && g->work.transport.end != NULL) {
     g->work.transport.end(g->work.transport.self);
   }
@@ -186,15 +231,7 @@ static int start_thread(rg_group *g)
 /* Sleep until something is done, or for a while; the lock is held. */
 static void look(rg_group *g)
 {
-  struct timespec then;
-
-  clock_gettime(CLOCK_MONOTONIC, &then);
-  then.tv_nsec += look_ns;
-  if (then.tv_nsec >= 1000000000) {
-    then.tv_nsec -= 1000000000;
-    then.tv_sec++;
-  }
-  pthread_cond_timedwait(&g->done, &g->lock, &then);
+  nap(g, &g->done, look_ns);
 }
 
 /* Wait until the library is open; what opens it cannot be told to stop.  The lock is held. */
@@ -228,14 +265,19 @@ rg_status rg_group_new(rg_transport_open *open, void *argument, int64_t patience
   if (g == NULL) {
     return rg_fail(RG_ENOMEM, "dist: no memory for a group");
   }
+  g->work.devices = rg_device_calls_new();
+  if (g->work.devices == NULL) {
+    rg_host_free(g);
+    return rg_fail(RG_ENOMEM, "dist: no memory for a group");
+  }
   g->open = open;
   g->argument = argument;
   g->last = &g->first;
   atomic_store(&g->work.timeout_ns, FIRST_TIMEOUT_S * 1000000000LL);
   pthread_mutex_init(&g->lock, NULL);
-  pthread_cond_init(&g->asked, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&g->asked, &monotonic);
   pthread_cond_init(&g->done, &monotonic);
   pthread_condattr_destroy(&monotonic);
   if (start_thread(g) != 0) {
@@ -351,6 +393,14 @@ static rg_status check(const rg_group *g, const rg_group_call *call)
   return RG_OK;
 }
 
+rg_status rg_group_reach(rg_group *g, int32_t device)
+{
+  RG_TRY(rg_device_open(device));
+  return g->work.transport.size == 1 || device == RG_CPU
+             ? RG_OK
+             : rg_device_calls_reach(g->work.devices, device);
+}
+
 static rg_status refuse_failed(rg_group *g)
 {
   rg_status status;
@@ -362,17 +412,52 @@ static rg_status refuse_failed(rg_group *g)
   return status;
 }
 
+/* What a group of one rank does on a device: nobody else knows of it. */
+static rg_status alone(const rg_group_call *call)
+{
+  const int64_t bytes = call->count * rg_dtype_bytes(call->dtype);
+  rg_status status;
+  void *zeros;
+
+  if (call->op == RG_GROUP_WEIGHTED && call->kind >= RG_GROUP_REDUCE_SCATTER &&
+      !(call->weight > 0)) {
+    zeros = rg_host_zeroed((size_t)bytes);
+    if (zeros == NULL) {
+      return rg_fail(RG_ENOMEM, "dist: no memory for %lld zeros", (long long)call->count);
+    }
+    status = rg_device_copy(call->device, call->out, RG_CPU, zeros, bytes, false);
+    rg_host_free(zeros);
+    return status;
+  }
+  return call->in == call->out
+             ? RG_OK
+             : rg_device_copy(call->device, call->out, call->device, call->in, bytes, false);
+}
+
 rg_status rg_group_start(rg_group *g, const rg_group_call *call, int64_t *ticket)
 {
+  const bool there = call->device != RG_CPU && call->kind != RG_GROUP_BARRIER;
   waiting_call *new;
 
   RG_TRY(check(g, call));
   RG_TRY(refuse_failed(g));
+  if (there && g->work.transport.size == 1) {
+    *ticket = 0;
+    return call->count > 0 ? alone(call) : RG_OK;
+  }
   new = rg_host_alloc(sizeof(*new));
   if (new == NULL) {
     return rg_fail(RG_ENOMEM, "dist: no memory for a call");
   }
   *new = (waiting_call){ .call = *call };
+  if (there && call->count > 0) {
+    rg_status status = rg_device_call_new(g->work.devices, call, &new->there);
+
+    if (status != RG_OK) {
+      rg_host_free(new);
+      return status;
+    }
+  }
   pthread_mutex_lock(&g->lock);
   *g->last = new;
   g->last = &new->next;
@@ -406,7 +491,7 @@ rg_status rg_group_wait(rg_group *g, int64_t ticket)
   status = g->failed;
   if (status != RG_OK) (void)rg_fail(status, "%s", g->why);
   pthread_mutex_unlock(&g->lock);
-  return status;
+  return status != RG_OK ? status : rg_device_calls_follow(g->work.devices, ticket);
 }
 
 int64_t rg_group_digest(const void *bytes, int64_t n)

@@ -78,7 +78,11 @@ typedef struct rg_announcement {
   int32_t op;
   int32_t dtype;
   int32_t root;
+  int32_t place; /* of its memory: 0 on the CPU, 1 on a device */
+  int32_t _pad;
 } rg_announcement;
+
+typedef struct rg_device_calls rg_device_calls;
 
 /* What calls are run with. */
 typedef struct rg_group_work {
@@ -94,13 +98,52 @@ typedef struct rg_group_work {
   _Atomic int64_t timeout_ns;
   _Atomic int64_t step; /* of training that this rank is in, from 1; 0: none yet */
   _Atomic int32_t stop; /* 1: give up */
+  rg_device_calls *devices;
 } rg_group_work;
 
+/* Of a call on a device: only what ranks tell each other before it. */
 rg_status rg_group_run(rg_group_work *work, const rg_group_call *call) RG_CHECK;
+
+/* The data of a call on the CPU, of which all have told that they have come to it. */
+rg_status rg_group_exchange(rg_group_work *work, const rg_group_call *call) RG_CHECK;
 
 /* "all_reduce, sum of 10 f32" */
 const char *rg_group_text(int32_t kind, int32_t op, int32_t dtype, int64_t count, char *text,
                           size_t size);
+
+/* -- Calls on a device (device.c) ------------------------------------------------------------ */
+
+/* One of them, from its start until the device has done it and its waiting stream is behind it. */
+typedef struct rg_device_call rg_device_call;
+
+rg_device_calls *rg_device_calls_new(void); /* NULL: no memory */
+void rg_device_calls_release(rg_device_calls *calls);
+
+/* May calls be on this device? (rg_group_reach, of several ranks) */
+rg_status rg_device_calls_reach(rg_device_calls *calls, int32_t device) RG_CHECK;
+
+/* On the thread that starts a call: what it has asked its stream for is in front of it. */
+rg_status rg_device_call_new(rg_device_calls *calls, const rg_group_call *call,
+                             rg_device_call **out) RG_CHECK;
+void rg_device_call_drop(rg_device_calls *calls, rg_device_call *call); /* it is not run */
+
+/* On the thread that waits for a call: its stream goes on behind all calls up to that. */
+rg_status rg_device_calls_follow(rg_device_calls *calls, int64_t serial) RG_CHECK;
+
+/* The rest is the group's thread's.  Put a call into the device's queue. */
+rg_status rg_device_call_run(rg_group_work *work, rg_device_call *call) RG_CHECK;
+
+/* Is there any that the device has not done? */
+bool rg_device_calls_pend(rg_device_calls *calls);
+
+/* Look at these: has one failed, or taken longer than the timeout? */
+rg_status rg_device_calls_watch(rg_group_work *work) RG_CHECK;
+
+/* The group has failed: those under way are given up, and why is said to who waits for them. */
+void rg_device_calls_abort(rg_group_work *work, const char *why);
+
+/* All ranks leave together, behind what was started. */
+void rg_device_calls_end(rg_group_work *work);
 
 /*
 ** Reduce what n ranks brought into out.

@@ -318,6 +318,14 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int)
   return cudaStreamCreateWithFlags(out, flags);
 }
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+  Lock lock;
+  *least = 0;
+  *greatest = -5;
+  return error(broken());
+}
+
 // The work goes on without its stream.
 cudaError_t cudaStreamDestroy(cudaStream_t handle)
 {

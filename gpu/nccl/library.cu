@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+** Opening NCCL.  Nothing links it: it is looked for by name when tensors of a GPU first have to do
+** with another process.
+**
+** RIDGE_NCCL names another file, or is `none`.  Memory of the simulated devices is none that NCCL
+** could read: there only a file that is named is opened (tests/sim/fakenccl.cpp).
+*/
+#include <dlfcn.h>
+#include <mutex>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/nccl/comm.cuh"
+#include "gpu/nccl/library.cuh"
+
+enum { NEWEST = 30000 };
+
+static std::once_flag once;
+static rg_nccl_library library;
+static bool is_open;
+static char note[512];
+
+/* The library; NULL where there is none, and note says why. */
+static void *find(void)
+{
+  const char *given = getenv("RIDGE_NCCL");
+  const char *name = given != NULL && given[0] != '\0' ? given : "libnccl.so.2";
+  void *from;
+
+  if (strcmp(name, "none") == 0) {
+    snprintf(note, sizeof(note), "not used: RIDGE_NCCL says none");
+    return NULL;
+  }
+#ifdef RG_SIM
+  if (name != given) {
+    snprintf(note, sizeof(note), "not used: the simulated device is none of NCCL's");
+    return NULL;
+  }
+#endif
+  from = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (from == NULL) {
+    snprintf(note, sizeof(note), "not there: %s; RIDGE_NCCL names it elsewhere", dlerror());
+  }
+  return from;
+}
+
+/* The functions by name; the first that is not there, or NULL. */
+static const char *fill(void *from)
+{
+#define FILL(name, ...)                                                        \
+  library.name = (decltype(library.name))(uintptr_t)dlsym(from, "nccl" #name); \
+  if (library.name == NULL) {                                                  \
+    return "nccl" #name;                                                       \
+  }
+  RG_NCCL_LIST(FILL)
+  FILL(GetErrorString)
+  FILL(GetLastError)
+#undef FILL
+  return NULL;
+}
+
+static void open_once(void)
+{
+  void *from = find();
+  const char *lacks;
+
+  if (from == NULL) {
+    return;
+  }
+  lacks = fill(from);
+  if (lacks != NULL) {
+    snprintf(note, sizeof(note), "not used: it has no function %s, which 2.14 and later have",
+             lacks);
+    return;
+  }
+  if (library.GetVersion(&library.version) != RG_NCCL_SUCCESS ||
+      library.version < RG_NCCL_OLDEST || library.version >= NEWEST) {
+    snprintf(note, sizeof(note), "not used: it is of version %d, wanted %d to %d", library.version,
+             RG_NCCL_OLDEST, NEWEST - 1);
+    return;
+  }
+  is_open = true;
+}
+
+const rg_nccl_library *rg_nccl_open(void)
+{
+  std::call_once(once, open_once);
+  return is_open ? &library : NULL;
+}
+
+const char *rg_nccl_note(void)
+{
+  (void)rg_nccl_open();
+  return note;
+}
+
+int32_t rg_nccl_version(bool open)
+{
+  if (open) {
+    (void)rg_nccl_open();
+  }
+  return is_open ? (int32_t)library.version : 0;
+}
