@@ -102,6 +102,11 @@ $(BUILD)/libfakecupti.so: tests/sim/fakecupti.cpp $(SIM_DEP)
 	@mkdir -p $(@D)
 	$(call show,ld $@)$(CXX) -std=c++17 -O1 -g1 -Wall -Wextra -fPIC -shared -I$(CUDA)/include \
 	  -o $@ $< -ldl -lpthread
+# the one for NCCL: ranks are processes, and their collectives work of the simulator's
+$(BUILD)/libfakenccl.so: tests/sim/fakenccl.cpp $(SIM_DEP)
+	@mkdir -p $(@D)
+	$(call show,ld $@)$(CXX) -std=c++17 -O1 -g1 -Wall -Wextra -fPIC -shared -I$(CUDA)/include \
+	  -o $@ $< -ldl -lpthread
 # products by cublasLt, and what is kept of them, with all of the plugin
 $(BUILD)/tests/test_blas $(BUILD)/tests/test_kept: $(BUILD)/tests/%: $(BUILD)/obj/sim/%.o \
   $(KERNELS:gpu/%.cu=$(BUILD)/obj/sim/%.o) $(SIMOBJ)
@@ -129,7 +134,7 @@ $(BUILD)/tests/test_divide: tests/gpu/test_divide.cpp gpu/divide.cuh
 SIM_TRIED := tsan/20 asan/3 rev rand:3/6 ahead:rev/5 test
 .PHONY: test-gpusim test-gpusim-builds gpu-archs
 test-gpusim-builds: all $(foreach w,sim simasan simtsan,$(BUILD)/libridge_gpu$w.so \
-  $(BUILD)/tests/test_$w) $(BUILD)/libfakecupti.so $(addprefix $(BUILD)/tests/test_,blas kept dnn fused divide)
+  $(BUILD)/tests/test_$w) $(BUILD)/libfakecupti.so $(BUILD)/libfakenccl.so $(addprefix $(BUILD)/tests/test_,blas kept dnn fused divide)
 test-gpusim: test-gpusim-builds  ## run the simulated GPU
 	@scripts/gpu/sim.sh $(SIM_TRIED)
 # ridge for a machine without packages; a path of the older kind holds for its libraries' needs too

@@ -388,34 +388,40 @@ static rg_status is_late(const rg_group_work *w, const rg_device_call *x)
                  (double)atomic_load(&w->timeout_ns) / 1e9);
 }
 
+/* How far is a call?  The lock is held. */
+static rg_status look_at(rg_group_work *w, rg_device_call *x)
+{
+  rg_device_calls *d = w->devices;
+  bool done = true;
+
+  if (x->since == 0) {
+    RG_TRY(comms_of(d)->passed(d->comm, x->begun, &done));
+    if (!done) {
+      return RG_OK;
+    }
+    x->since = rg_clock_ns();
+  }
+  RG_TRY(comms_of(d)->passed(d->comm, x->done, &x->passed));
+  d->n_pending -= x->passed;
+  return !x->passed && rg_clock_ns() - x->since > atomic_load(&w->timeout_ns) ? is_late(w, x)
+                                                                             : RG_OK;
+}
+
 rg_status rg_device_calls_watch(rg_group_work *w)
 {
   rg_device_calls *d = w->devices;
-  rg_device_call *x;
   rg_status status = RG_OK;
-  bool done = true;
+  bool done;
 
+  RG_TRY(comms_of(d)->settled(d->comm, &done)); /* what was asked for is: only errors are told */
   pthread_mutex_lock(&d->lock);
-  x = d->first;
-  pthread_mutex_unlock(&d->lock);
-  if (d->comm != NULL) status = comms_of(d)->settled(d->comm, &done);
-  /* this thread alone adds to the list behind x, and what is not passed stays in it */
-  for (; x != NULL && done && status == RG_OK; x = x->next) {
+  for (rg_device_call *x = d->first; x != NULL && status == RG_OK; x = x->next) {
     if (x->passed) continue;
-    if (x->since == 0) {
-      status = comms_of(d)->passed(d->comm, x->begun, &done);
-      if (status == RG_OK && done) x->since = rg_clock_ns();
-    }
-    if (x->since != 0) status = comms_of(d)->passed(d->comm, x->done, &done);
-    if (status == RG_OK && done) {
-      pthread_mutex_lock(&d->lock);
-      x->passed = true;
-      d->n_pending--;
-      pthread_mutex_unlock(&d->lock);
-    } else if (x->since != 0 && rg_clock_ns() - x->since > atomic_load(&w->timeout_ns)) {
-      status = is_late(w, x);
-    }
+    status = look_at(w, x);
+    if (!x->passed) break; /* those behind it are not, either */
   }
+  sweep(d);
+  pthread_mutex_unlock(&d->lock);
   return status;
 }
 

@@ -68,7 +68,7 @@ end
 --- left out.
 ---@param device string|nil the default device when left out
 ---@param open boolean|nil open what is opened late; else what nobody used yet is left out
----@return table cublaslt, cudnn ('9.19.0'), nvrtc ('13.0'); with open also why, a table of
+---@return table cublaslt, cudnn ('9.19.0'), nvrtc ('13.0'), nccl; with open also why, a table of
 --- sentences: why a library is not used, or what it failed at, by its name
 -- >> ridge.device.libraries('auto', true).cublaslt
 function M.libraries(device, open)
@@ -80,7 +80,8 @@ function M.libraries(device, open)
     return text ~= '' and text or nil
   end
   return { cublaslt = three(l.blas), cudnn = three(l.dnn), nvrtc = two(l.compiler),
-           why = open and { cudnn = sentence(l.dnn_why), nvrtc = sentence(l.compiler_why) } or nil }
+           nccl = three(l.comms), why = open and { cudnn = sentence(l.dnn_why),
+             nvrtc = sentence(l.compiler_why), nccl = sentence(l.comms_why) } or nil }
 end
 
 --- What a device is: name, device, kind ('cpu', 'cuda', or 'sim' of a

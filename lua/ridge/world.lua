@@ -14,7 +14,9 @@ local options = require 'ridge.options'
 
 local M = {}
 
-local LIBRARIES = { auto = C.RG_GROUP_AUTO, mpi = C.RG_GROUP_MPI, none = C.RG_GROUP_ALONE }
+-- NCCL moves what is on GPUs; all else goes by MPI, by which ranks find each other, too.
+local LIBRARIES = { auto = C.RG_GROUP_AUTO, mpi = C.RG_GROUP_MPI, nccl = C.RG_GROUP_MPI,
+  none = C.RG_GROUP_ALONE }
 
 local slot = ffi.new 'rg_group *[1]'
 local ticket_slot = ffi.new 'int64_t[1]'
@@ -46,8 +48,9 @@ end
 local groups = setmetatable({}, { __mode = 'k' })
 local held = setmetatable({}, { __mode = 'k' })
 
-function World:init(group)
+function World:init(group, backend)
   groups[self], held[self] = group, {}
+  self.backend = backend
   self.rank, self.size = C.rg_group_rank(group), C.rg_group_size(group)
   self.local_rank, self.local_size = C.rg_group_local_rank(group), C.rg_group_local_size(group)
   self.library = ffi.string(C.rg_group_library(group))
@@ -61,6 +64,27 @@ function World:__tostring()
     self.library == 'none' and 'alone' or self.library)
 end
 World.__tostring = guard.text(World.__tostring)
+
+--- Where the memory of a tensor is that ranks exchange; raises where they cannot.
+---@param world table
+---@param what string the function the user called
+---@param x Tensor
+---@return number device for the fields of a call
+function M.reach(world, what, x)
+  local device = x._t._device
+  if device == 0 then return 0 end
+  local why
+  if world.size > 1 and world.backend == 'mpi' then
+    why = "messages are MPI's alone with backend = 'mpi'"
+  elseif C.rg_group_reach(groups[world], device) ~= 0 then
+    why = ffi.string(C.rg_error_message())
+  end
+  if why then
+    blame.raise(("%s: this tensor is on %s, and ranks cannot exchange what is there: %s. "
+      .. "x:to 'cpu' goes by MPI"):format(what, x.device, why), 'EDEVICE', what)
+  end
+  return device
+end
 
 --- Start a call: its memory is held until it has been waited for.
 ---@param world table
@@ -172,13 +196,39 @@ end
 -- -- The one there is -----------------------------------------------------------------------------
 
 local SPEC = {
-  backend = { 'string', default = 'auto', choices = { 'auto', 'mpi', 'none' },
-    doc = 'what carries messages; auto: MPI where a launcher started this process' },
+  backend = { 'string', default = 'auto', choices = { 'auto', 'mpi', 'nccl', 'none' },
+    doc = 'what carries messages; auto: MPI where a launcher started this process, and NCCL for '
+      .. 'tensors on a GPU where it is there' },
   timeout = { 'number', default = 60, min = 0.001, max = 1e9,
     doc = 'seconds that a rank waits for others that do not come' },
 }
 
 local here
+
+-- What carries messages: as it is asked for, else as ridge launch --backend said.
+local function backend_of(asked)
+  local said = os.getenv 'RIDGE_BACKEND'
+  if asked ~= 'auto' or not said or said == '' then return asked end
+  if not LIBRARIES[said] then
+    blame.raise(('dist.init: RIDGE_BACKEND is %s; it is one of auto, mpi, nccl, none'):format(
+      blame.show(said)), 'EARG', 'dist.init')
+  end
+  return said
+end
+
+-- Raise where there is no GPU, or no NCCL.
+local function need_nccl()
+  local libraries = ffi.new 'rg_device_libraries'
+  local why
+  if C.rg_device_libraries_of(1, 1, libraries) ~= 0 then
+    why = ffi.string(C.rg_error_message())
+  elseif libraries.comms == 0 then
+    why = 'NCCL is ' .. ffi.string(libraries.comms_why)
+  end
+  if why then
+    blame.raise("dist.init: backend = 'nccl' cannot be used: " .. why, 'ENOSUP', 'dist.init')
+  end
+end
 
 --- Join the other processes of the job that a launcher (ridge launch, mpirun, srun) started;
 --- without a launcher this process is rank 0 of 1, and everything works the same. Called again it
@@ -188,13 +238,19 @@ local here
 --- not come, and to which collective; so does one that finds another rank in another collective.
 --- Behind that the world is of no use: when a process ends with an error, its launcher ends the
 --- others. Messages are protected by nothing: trusted networks only.
+---
+--- Tensors on GPUs go by NCCL, where it is there (2.14 or later): each rank has one GPU of its own,
+--- `net:to('cuda:' .. world.local_rank)`. With backend = 'nccl' it is an error here where it is not;
+--- with 'mpi' it is not used. Tensors on the CPU go by MPI in any case.
 ---@param given table|nil {backend = 'auto', timeout = 60}
----@return table world rank (from 0), size, local_rank and local_size (on this machine), library;
+---@return table world rank (from 0), size, local_rank and local_size (on this machine), library,
+---  backend;
 ---  restart (how often ridge launch has started the job again), first_size (its ranks at first),
 ---  step (backward passes of DataParallel that have ended)
 -- >> ridge.dist.init().size
 function M.init(given)
   local opts = options.check(SPEC, given, 'dist.init')
+  opts.backend = backend_of(opts.backend)
   -- opening waits for all: our launcher sees who does not come and ends it, another one may not
   local joins = not here and opts.backend ~= 'none'
   if joins then tell(('joining %g'):format(opts.timeout)) end
@@ -204,7 +260,7 @@ function M.init(given)
   if st ~= 0 then call.fail(st, 'dist.init') end
   local world = here
   if not world then
-    world = World(slot[0])
+    world = World(slot[0], opts.backend)
     here = world
     if world.size > 1 then io.stdout:setvbuf 'line' end -- a launcher may end this process
     if M.simulated() and world.rank == 0 then
@@ -213,7 +269,8 @@ function M.init(given)
     end
     call.check(C.rg_group_set_timeout(groups[world], opts.timeout), 'dist.init')
     M.agree(world, 'dist.init', { 'ridge is ' .. ffi.string(C.rg_build_facts()),
-      ('timeout is %g'):format(opts.timeout) })
+      ('timeout is %g'):format(opts.timeout), 'backend is ' .. opts.backend })
+    if opts.backend == 'nccl' then need_nccl() end
   elseif given and given.timeout then
     call.check(C.rg_group_set_timeout(groups[world], opts.timeout), 'dist.init')
   end

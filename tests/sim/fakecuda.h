@@ -75,6 +75,7 @@ typedef std::shared_ptr<Node> Work;
 
 struct Node {
   std::function<void()> run; // may be empty: a point in the order of things
+  std::function<bool()> may; // may be empty: can it run now? Asked when what is in `after` is done
   std::vector<Work> after;   // what has to be done first; emptied when done
   int device = 0;
   bool done = false;
@@ -93,7 +94,8 @@ struct Capture {
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, Work *node = nullptr);
 
 // Work that is in no stream, with nothing but its dependencies.
-Work enqueue_after(std::vector<Work> after, int device, std::function<void()> run);
+Work enqueue_after(std::vector<Work> after, int device, std::function<void()> run,
+                   std::function<bool()> may = nullptr);
 
 // What the next work of this stream will come after.
 std::vector<Work> before_next(CUstream_st *s);
@@ -105,8 +107,8 @@ void wait_device(int device);
 void host_waits(const std::vector<Work> &work); // and is counted, if there is something to wait for
 void wait_everything(void);
 
-// Runs one piece of pending work, as time goes by on a real device.
-void progress(void);
+// Runs one piece of pending work, as time goes by on a real device; false: none can run now.
+bool progress(void);
 
 // For calls that a capture forbids: an error, and the capture is lost.
 cudaError_t forbid_in_capture(void);
@@ -183,6 +185,13 @@ RGSIM_API size_t rgsim_launched(char *text, size_t room);
 RGSIM_API size_t rgsim_live_allocations(void);            // device and pinned memory
 RGSIM_API size_t rgsim_live_handles(void);                // streams, events, graphs
 RGSIM_API void rgsim_watch(const rgsim_watcher *watcher); // null: nobody
+
+// Work at the end of a stream that waits for somebody outside until `may` says that it can run:
+// collectives (fakenccl.cpp). A capture of it is not covered.
+RGSIM_API cudaError_t rgsim_work(cudaStream_t stream, const std::function<bool()> *may,
+                                 const std::function<void()> *run);
+RGSIM_API int rgsim_device(void); // of this thread
+RGSIM_API bool rgsim_is_device_memory(const void *p, size_t bytes, bool locked);
 }
 
 #endif

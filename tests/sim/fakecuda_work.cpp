@@ -35,37 +35,53 @@ static bool ready(const Node &n)
   for (const Work &w : n.after) {
     if (!w->done) return false;
   }
-  return true;
+  return !n.may || n.may();
 }
+
+enum : size_t { NONE = static_cast<size_t>(-1) };
 
 static size_t choose(void)
 {
   sim::Order order = sim::order();
-  if (order == sim::FORWARD) return 0; // whatever it comes after was called before it
   std::vector<size_t> candidates;
   for (size_t i = 0; i < pending.size(); i++) {
-    if (ready(*pending[i])) candidates.push_back(i);
+    if (!ready(*pending[i])) continue;
+    if (order == sim::FORWARD) return i; // the first, but for what waits for somebody outside
+    candidates.push_back(i);
   }
+  if (candidates.empty()) return NONE;
   if (order == sim::REVERSE) return candidates.back();
   return candidates[sim::order_random(candidates.size())];
 }
 
-void progress(void)
+bool progress(void)
 {
-  if (pending.empty()) return;
   size_t i = choose();
+  if (i == NONE) return false;
   Work w = pending[i];
   pending.erase(pending.begin() + static_cast<ptrdiff_t>(i));
   if (w->run && !broken()) w->run();
   w->run = nullptr;
+  w->may = nullptr;
   w->done = true;
   w->after.clear();
+  return true;
+}
+
+// Nothing can run until somebody outside has come: other threads may ask for something meanwhile.
+static void idle(void)
+{
+  mutex.unlock();
+  timespec t = { 0, 50000 };
+  nanosleep(&t, nullptr);
+  mutex.lock();
 }
 
 void wait(const Work &work)
 {
-  while (work && !work->done)
-    progress();
+  while (work && !work->done) {
+    if (!progress()) idle();
+  }
 }
 
 void wait_all(const std::vector<Work> &work)
@@ -94,8 +110,9 @@ void wait_device(int device)
 void wait_everything(void)
 {
   if (!pending.empty()) count(RGSIM_WAITS);
-  while (!pending.empty())
-    progress();
+  while (!pending.empty()) {
+    if (!progress()) idle();
+  }
 }
 
 // -- Adding -----------------------------------------------------------------------------------
@@ -143,15 +160,17 @@ std::vector<Work> before_next(CUstream_st *s)
   return after;
 }
 
-Work enqueue_after(std::vector<Work> after, int device, std::function<void()> run)
+Work enqueue_after(std::vector<Work> after, int device, std::function<void()> run,
+                   std::function<bool()> may)
 {
   Work w = std::make_shared<Node>();
   w->run = std::move(run);
+  w->may = std::move(may);
   w->after = std::move(after);
   w->device = device;
   pending.push_back(w);
-  while (pending.size() > (sim::order_now() ? 0 : QUEUE))
-    progress();
+  while (pending.size() > (sim::order_now() ? 0 : QUEUE) && progress()) {
+  }
   // A device does not wait until somebody asks for its results.
   if (sim::order() == sim::RANDOM && sim::order_random(4) == 0) progress();
   return w;
@@ -508,6 +527,32 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus *
             : s->capture->invalid ? cudaStreamCaptureStatusInvalidated
                                   : cudaStreamCaptureStatusActive;
   return cudaSuccess;
+}
+
+// -- Work that waits for somebody outside --------------------------------------------------------
+
+cudaError_t rgsim_work(cudaStream_t handle, const std::function<bool()> *may,
+                       const std::function<void()> *run)
+{
+  Lock lock;
+  if (broken()) return error(broken());
+  CUstream_st *s = stream_of(handle);
+  if (!s) return cudaErrorInvalidResourceHandle;
+  if (s->capture) return misuse(cudaErrorStreamCaptureUnsupported, "a collective is captured");
+  s->last = { enqueue_after(before_next(s), s->device, *run, *may) };
+  return cudaSuccess;
+}
+
+int rgsim_device(void)
+{
+  return current_device();
+}
+
+bool rgsim_is_device_memory(const void *p, size_t bytes, bool locked)
+{
+  if (locked) return in_device_memory(p, bytes);
+  Lock lock;
+  return in_device_memory(p, bytes);
 }
 
 } // extern "C"

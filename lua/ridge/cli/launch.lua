@@ -35,6 +35,8 @@ local SPEC = {
     max = 512, integer = true },
   { 'by', 'auto', 'what starts ranks; auto: srun inside a job of Slurm, else mpirun',
     choices = { 'auto', 'mpirun', 'srun' } },
+  { 'backend', 'auto', "what carries messages of scripts that leave it to auto; nccl: tensors on "
+    .. "GPUs go by NCCL, or that is an error", choices = { 'auto', 'mpi', 'nccl' } },
   { 'silence', 30, 'seconds after which a machine that says nothing, or a stopped rank, is lost',
     min = 2, max = 1e6 },
   about = [[
@@ -86,6 +88,7 @@ end
 -- What each rank finds in its environment.
 local function environment(opt, n, attempt)
   local env = opt.job and srun.env(opt.job.nodes) or {}
+  if opt.backend ~= 'auto' then env.RIDGE_BACKEND = opt.backend end
   env.RIDGE_RESTART, env.RIDGE_FIRST_RANKS = tostring(attempt), tostring(opt.n)
   local here = math.min(n, opt.hosts and opt.hosts[1].slots or n)
   local threads = host.settings.threads or opt.job and srun.threads(opt.job, n)

@@ -27,14 +27,14 @@ local WHAT = 'nn.BatchNorm'
 
 -- n doubles as a tensor of this type that goes along x.
 local function along(values, n, like)
-  local t = make.empty(n, { dtype = 'f64' })
+  local t = make.empty(n, { dtype = 'f64', device = 'cpu' })
   ffi.copy(ffi.cast('double *', t._t._data), values, 8 * n)
-  return t:to(like.dtype):reshape(like.shape)
+  return t:to { dtype = like.dtype, device = like.device }:reshape(like.shape)
 end
 
 -- Put a number for each channel into doubles.
 local function put(values, at, x, n)
-  local flat = x:to('f64'):reshape(n):contiguous()
+  local flat = x:to { dtype = 'f64', device = 'cpu' }:reshape(n):contiguous()
   ffi.copy(values + at, ffi.cast('const double *', flat._t._data), 8 * n)
 end
 
@@ -130,7 +130,7 @@ local function normalised(norm, weight, world, axes, flat, count)
         for c = 0, 2 * n - 1 do sums[c] = sums[c] + share * theirs[r * 2 * n + c] end
       end
     end
-    local middle = make.empty(flat, { dtype = dy.dtype })
+    local middle = make.empty(flat, { dtype = dy.dtype, device = dy.device })
     return (dy - along(sums, n, middle) - context.y * along(sums + n, n, middle))
       * context.inverse
   end }

@@ -58,13 +58,14 @@ end
 -- The arenas, a range of them for each bucket, and in it one for each gradient and each flag.
 local function lay_out(self)
   local counts, at = {}, {}
+  local device = self[1] and self[1].list[1].tensor.device -- of all of them
   for _, bucket in ipairs(self) do
     local first = counts[bucket.dtype] or 0
     at[bucket] = first
     counts[bucket.dtype] = first + aligned(bucket.count + #bucket.list, bucket.list[1].tensor)
   end
   for dtype, count in pairs(counts) do
-    self.arenas[dtype] = ref.outlive(make.zeros(count, { dtype = dtype }))
+    self.arenas[dtype] = ref.outlive(make.zeros(count, { dtype = dtype, device = device }))
   end
   for _, bucket in ipairs(self) do
     local arena = self.arenas[bucket.dtype]
@@ -72,7 +73,7 @@ local function lay_out(self)
     bucket.range = ref.outlive(arena:narrow(1, at[bucket] + 1, n))
     bucket.wire = bucket.range
     if bucket.sent ~= bucket.dtype then
-      bucket.wire = ref.outlive(make.zeros(n, { dtype = bucket.sent }))
+      bucket.wire = ref.outlive(make.zeros(n, { dtype = bucket.sent, device = device }))
     end
     bucket.bytes = bucket.wire.bytes
     for i, p in ipairs(bucket.list) do
@@ -100,14 +101,15 @@ local function send(self, bucket, weight)
   if x ~= bucket.range then x:copy_(bucket.range) end
   bucket.ticket = worlds.start(self.world, WHAT, { kind = C.RG_GROUP_ALL_REDUCE,
     op = C.RG_GROUP_WEIGHTED, dtype = x._t._dtype, count = x._t._count, weight = weight,
+    device = x._t._device,
     ['in'] = x._t._data, out = x._t._data }, x)
 end
 
 -- Is a parameter's gradient made in its bucket? That of a part of a larger tensor may be a part of
--- that one's.
+-- that one's, and gradients on a GPU are copied.
 local function is_made_here(of, x)
   local status = C.rg_grad_set_buffer(x._t, of.piece._t) -- each time: gradients may have been off
-  if status ~= C.RG_EARG then call.check(status, WHAT) end
+  if status ~= C.RG_EARG and status ~= C.RG_EDEVICE then call.check(status, WHAT) end
   return status == 0
 end
 
@@ -158,7 +160,7 @@ local function take(self, p)
   if of.flag:item() == 0 then return end
   if of.here then return call.check(C.rg_grad_from_buffer(x._t), WHAT) end
   if not x.grad then
-    local grad = make.zeros(x:size(), { dtype = x.dtype })
+    local grad = make.zeros(x:size(), { dtype = x.dtype, device = x.device })
     local st = C.rg_grad_exchange(x._t, grad._t, ref.slot)
     if st ~= 0 then call.fail(st, WHAT) end
   end

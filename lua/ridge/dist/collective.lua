@@ -14,10 +14,7 @@ local OPS = { sum = C.RG_GROUP_SUM, mean = C.RG_GROUP_MEAN, max = C.RG_GROUP_MAX
 -- The tensor as memory that a library may read.
 local function memory(x, what)
   ref.need(x, what)
-  if x._t._device ~= 0 then
-    blame.raise(("%s: tensors of ranks are on the CPU, and this one is on %s: x:to 'cpu'"):format(
-      what, x.device), 'EDEVICE', what)
-  end
+  worlds.reach(worlds.here(), what, x)
   return x:detach():contiguous()
 end
 
@@ -31,18 +28,19 @@ local function op_of(op, what)
   return OPS[op]
 end
 
-local function like(x, shape) return make.empty(shape, { dtype = x.dtype }) end
+local function like(x, shape) return make.empty(shape, { dtype = x.dtype, device = x.device }) end
 
 -- Do a call from x to out.
 local function run(what, world, x, out, fields)
-  fields.dtype, fields.count = x._t._dtype, x._t._count
+  fields.dtype, fields.count, fields.device = x._t._dtype, x._t._count, x._t._device
   fields['in'], fields.out = x._t._data, out._t._data
   worlds.run(world, what, fields, x, out)
   return out
 end
 
---- The sum, mean or largest of what all ranks have, the same bits on each: sums are added up in the
---- order of the ranks, in f32 for f16 and bf16, and rounded once. No gradient flows through it.
+--- The sum, mean or largest of what all ranks have. On the CPU sums are added up in the order of
+--- the ranks, in f32 for f16 and bf16, and rounded once, so all have the same bits; on GPUs they are
+--- NCCL's. No gradient flows through it.
 ---@param x Tensor of one shape and type everywhere
 ---@param op string|nil 'sum', 'mean' (of floats) or 'max'; 'sum' when left out
 ---@return Tensor result

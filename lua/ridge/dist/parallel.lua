@@ -41,7 +41,7 @@ local function from_first(world, x)
   local whole = x:detach():contiguous()
   local copy = whole:clone()
   worlds.run(world, WHAT, { kind = C.RG_GROUP_BROADCAST, dtype = x._t._dtype, count = x._t._count,
-    ['in'] = whole._t._data, out = copy._t._data }, whole, copy)
+    device = x._t._device, ['in'] = whole._t._data, out = copy._t._data }, whole, copy)
   if world.rank > 0 then x:detach():copy_(copy) end
 end
 
@@ -54,7 +54,7 @@ local function is_shared(module)
   return false
 end
 
-local function check(module)
+local function check(world, module)
   if not class.is_a(module, Module) then
     blame.raise(('%s: a module is expected, got %s'):format(WHAT, blame.show(module)), 'EARG')
   elseif is_shared(module) then
@@ -63,9 +63,10 @@ local function check(module)
   end
   local list, trained = module:parameters(), {}
   for _, p in ipairs(list) do
-    if p.tensor._t._device ~= 0 then
-      blame.raise(("%s: parameters of ranks are on the CPU, and %s is on %s"):format(WHAT, p.name,
-        p.tensor.device), 'EDEVICE')
+    worlds.reach(world, WHAT, p.tensor)
+    if p.tensor._t._device ~= list[1].tensor._t._device then
+      blame.raise(('%s: a rank has all parameters on one device, and %s is on %s, %s on %s'):format(
+        WHAT, list[1].name, list[1].tensor.device, p.name, p.tensor.device), 'EDEVICE')
     end
     if p.tensor.requires_grad then trained[#trained + 1] = p end
   end
@@ -165,8 +166,8 @@ end
 function Parallel:init(module, opts)
   Module.init(self)
   opts = options.check(SPEC, opts, WHAT)
-  local list, trained = check(module)
   local world = worlds.here()
+  local list, trained = check(world, module)
   local lines = same.lines(list)
   for _, name in ipairs { 'bucket_mb', 'overlap', 'compress', 'sync_batch_norm' } do
     lines[#lines + 1] = ('option %s is %s'):format(name, tostring(opts[name]))

@@ -82,10 +82,10 @@ end
 -- Pieces of all ranks become whole tensors everywhere.
 -- mine: by piece, this rank's; whole: by place in the shard, flat; own: this rank's too.
 local function spread(self, shard, mine, whole, own)
-  local world, dtype = self.world, whole[1].dtype
+  local world, dtype, device = self.world, whole[1].dtype, whole[1].device
   local room = math.max(1, math.min(shard.per, math.floor(ROOM / world.size)))
-  local out = make.zeros(room, { dtype = dtype })
-  local all = make.empty(room * world.size, { dtype = dtype })
+  local out = make.zeros(room, { dtype = dtype, device = device })
+  local all = make.empty(room * world.size, { dtype = dtype, device = device })
   for begin = 0, shard.per - 1, room do
     for i, piece in ipairs(shard.pieces) do
       local from = math.max(begin, piece.behind)
@@ -95,7 +95,7 @@ local function spread(self, shard, mine, whole, own)
       end
     end
     worlds.run(world, WHAT, { kind = C.RG_GROUP_ALL_GATHER, dtype = out._t._dtype, count = room,
-      ['in'] = out._t._data, out = all._t._data }, out, all)
+      device = out._t._device, ['in'] = out._t._data, out = all._t._data }, out, all)
     for r = 0, world.size - 1 do
       local first, n = range_of(shard, r)
       n = math.max(0, math.min(n - begin, room))
@@ -129,7 +129,7 @@ local function lines_of(optimizer)
   return lines
 end
 
-local function check(optimizer)
+local function check(world, optimizer)
   if not class.is_a(optimizer, Optimizer) or class.is_a(optimizer, Sharded) then
     blame.raise(('%s: an optimizer is expected, got %s'):format(WHAT, blame.show(optimizer)),
       'EARG')
@@ -137,8 +137,9 @@ local function check(optimizer)
   optimizer:look_again()
   for _, group in ipairs(optimizer.groups) do
     for i, p in ipairs(group.params) do
-      if p._t._device ~= 0 or not p.is_contiguous then
-        blame.raise(('%s: parameters of ranks are on the CPU and contiguous, and %s is %s'):format(
+      worlds.reach(world, WHAT, p)
+      if not p.is_contiguous then
+        blame.raise(('%s: parameters of ranks are contiguous, and %s is %s'):format(
           WHAT, group.names[i] or 'parameter ' .. i, p:describe()), 'EARG')
       end
     end
@@ -194,8 +195,8 @@ end
 -- >> net = ridge.nn.Linear(3, 2)
 -- >> ridge.dist.Sharded(ridge.optim.AdamW(net)):bytes()
 function Sharded:init(optimizer)
-  check(optimizer)
   self.world = worlds.here()
+  check(self.world, optimizer)
   worlds.agree(self.world, WHAT, lines_of(optimizer))
   self.kind, self.spec = getmetatable(optimizer).__name, optimizer.spec
   self.step_of, self.after = optimizer.step_of, optimizer.after

@@ -104,7 +104,9 @@ describe('ridge.dist', function()
   it('refuses what is wrong at the line of the caller', function()
     local dist, net = ridge.dist, ridge.nn.Linear(3, 2)
     for _, each in ipairs {
-      { 'option backend is .nccl.; it is one of auto, mpi, none', dist.init, { backend = 'nccl' } },
+      { 'option backend is .gloo.; it is one of auto, mpi, nccl, none', dist.init,
+        { backend = 'gloo' } },
+      { 'no launcher .ridge launch.* started this process', dist.init, { backend = 'nccl' } },
       { 'option timeout is 0; it lies between', dist.init, { timeout = 0 } },
       { 'no launcher .ridge launch.* started this process', dist.init, { backend = 'mpi' } },
       { "'means' is none of max, mean, sum .did you mean 'mean'", dist.all_reduce, ridge.ones(2),
