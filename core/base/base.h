@@ -127,7 +127,7 @@ typedef struct rg_driver {
   void (*graph_free)(int32_t device, void *graph);
 
   const rg_tracer *tracer; /* NULL: what its devices do is not reported */
-  const struct rg_comms *comms; /* base/comms.h; NULL: none of its devices meets another process */
+  const struct rg_comms *comms; /* base/comms.h; NULL: its devices have none */
 } rg_driver;
 
 void rg_driver_register(int32_t device, const rg_driver *driver);

@@ -55,7 +55,7 @@ typedef struct rg_comms {
   rg_status (*passed)(void *comm, void *mark, bool *passed);
   /* Give up: what is under way on the device ends, with any numbers.  where those may be seen by
   ** somebody (why is not NULL), every later wait for the device says why. */
-  void (*abort)(void *comm, const char *why);
+  void (*give_up)(void *comm, const char *why);
   /* All ranks leave; when that is settled the communicator is freed. */
   rg_status (*leave)(void *comm);
   void (*release)(void *comm);

@@ -430,7 +430,7 @@ void rg_device_calls_abort(rg_group_work *w, const char *why)
   rg_device_calls *d = w->devices;
 
   if (d->comm != NULL) {
-    comms_of(d)->abort(d->comm, rg_device_calls_pend(d) ? why : NULL);
+    comms_of(d)->give_up(d->comm, rg_device_calls_pend(d) ? why : NULL);
   }
 }
 
@@ -448,7 +448,7 @@ void rg_device_calls_end(rg_group_work *w)
   }
   if (status == RG_OK) status = comms_of(d)->leave(d->comm);
   if (status == RG_OK) status = settle(w, "the end");
-  if (status != RG_OK) comms_of(d)->abort(d->comm, NULL); /* the process ends anyway */
+  if (status != RG_OK) comms_of(d)->give_up(d->comm, NULL); /* the process ends anyway */
   comms_of(d)->release(d->comm);
   d->comm = NULL;
 }

@@ -50,7 +50,7 @@ typedef struct rg_group_call {
   ** that failed did not reach stays as it was. */
   int64_t *times;
   int32_t blocks; /* 1: whoever starts it waits for it at once, and computes nothing meanwhile */
-  int32_t device; /* where in and out are: RG_CPU, or a device that rg_group_reach has approved of */
+  int32_t device; /* of in and out: RG_CPU, or one that rg_group_reach has approved of */
 } rg_group_call;
 
 /* Which of a call's times is what. */
@@ -119,11 +119,11 @@ RG_API rg_status rg_group_reach(rg_group *group, int32_t device) RG_CHECK;
 ** Start a call.  On the CPU sums are added up in the order of the ranks, in f32 (f64 of f64, whole
 ** numbers of 64 bits), and rounded once: all ranks have the same bits, however messages went.
 **
-** On a device sums are NCCL's: in its order, those of half types in these.  Such a call comes behind
-** what this thread's stream was asked for, and beside what that is asked for from now on; it has
-** ended, for rg_group_ended and rg_group_wait, when the device's queue has it, and the stream of
-** the thread that waits is behind it then.  What goes wrong with it later (a rank that is gone) is
-** an error of the next wait for the device, or of the next call.
+** On a device sums are NCCL's: in its order, those of half types in these.  Such a call is ordered
+** after what this thread's stream was asked for, and overlaps with what that is asked for from now
+** on; for rg_group_ended and rg_group_wait it has ended when it is enqueued, and the stream of the
+** thread that waits is ordered after it then.  What goes wrong with it later (a rank that is gone)
+** is an error of the next wait for the device, or of the next call.
 **
 ** call     its memory stays where it is until the call has ended
 ** ticket   written to: what it is waited for by

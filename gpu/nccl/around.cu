@@ -53,8 +53,8 @@ template <> struct key_of<double> {
   static constexpr int64_t most = INT64_MAX;
 };
 
-/* Of two negative floats the larger one has the smaller bits: all but the sign are turned over. */
-template <class K> __device__ static inline K turned(K bits)
+/* Of two negative floats the larger one has the smaller bits: all but the sign are inverted. */
+template <class K> __device__ static inline K in_order(K bits)
 {
   return bits < 0 ? bits ^ key_of<std::conditional_t<sizeof(K) == 4, float, double>>::most : bits;
 }
@@ -66,14 +66,14 @@ template <class T, class L, class K> __global__ void k_keys(const T *from, K *ke
     K bits;
 
     memcpy(&bits, &x, sizeof(bits));
-    keys[i] = x != x ? key_of<L>::most : turned(bits);
+    keys[i] = x != x ? key_of<L>::most : in_order(bits);
   }
 }
 
 template <class T, class L, class K> __global__ void k_from_keys(const K *keys, T *to, int64_t n)
 {
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    const K bits = turned(keys[i]); /* the most that there is has the bits of a NaN */
+    const K bits = in_order(keys[i]); /* the most that there is has the bits of a NaN */
     L x;
 
     memcpy(&x, &bits, sizeof(x));

@@ -153,7 +153,7 @@ static rg_status leave(void *self)
 
 /* -- Calls ------------------------------------------------------------------------------------- */
 
-/* Room for elements on their way, behind which no earlier call is any more: all are in one stream. */
+/* Room for elements on their way; calls use it in turn, as they are in one stream. */
 static rg_status take_room(comm *c, int64_t bytes)
 {
   if (bytes > c->room_bytes) {
@@ -393,7 +393,7 @@ static rg_status passed(void *self, void *mark, bool *out)
 }
 
 /* What is said first, so that nobody who waits for the device goes on without having heard it. */
-static void abort_comm(void *self, const char *why)
+static void give_up(void *self, const char *why)
 {
   comm *c = (comm *)self;
   rg_nccl_comm *handle = c->handle;
@@ -411,4 +411,4 @@ static void abort_comm(void *self, const char *why)
 }
 
 const rg_comms rg_nccl_comms = { "NCCL", open_nccl, make_id, join,       start,  settled,
-                                 set,    passed,    abort_comm, leave, release };
+                                 set,    passed,    give_up, leave, release };

@@ -15,6 +15,27 @@
 #include "gpu/nccl/comm.cuh"
 #include "gpu/nccl/library.cuh"
 
+#if defined(__has_include)
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+
+/* What is declared here is what the library's own header says, where that is. */
+static_assert((int)RG_NCCL_SUCCESS == ncclSuccess && (int)RG_NCCL_IN_PROGRESS == ncclInProgress &&
+                  (int)RG_NCCL_I8 == ncclInt8 && (int)RG_NCCL_U8 == ncclUint8 &&
+                  (int)RG_NCCL_I32 == ncclInt32 && (int)RG_NCCL_I64 == ncclInt64 &&
+                  (int)RG_NCCL_F16 == ncclFloat16 && (int)RG_NCCL_F32 == ncclFloat32 &&
+                  (int)RG_NCCL_F64 == ncclFloat64 && (int)RG_NCCL_BF16 == ncclBfloat16 &&
+                  (int)RG_NCCL_SUM == ncclSum && (int)RG_NCCL_MAX == ncclMax &&
+                  (int)RG_NCCL_AVG == ncclAvg,
+              "nccl.h has other numbers");
+static_assert(sizeof(rg_nccl_id) == sizeof(ncclUniqueId) &&
+                  offsetof(rg_nccl_config, magic) == offsetof(ncclConfig_t, magic) &&
+                  offsetof(rg_nccl_config, version) == offsetof(ncclConfig_t, version) &&
+                  offsetof(rg_nccl_config, blocking) == offsetof(ncclConfig_t, blocking),
+              "nccl.h has other structures");
+#endif
+#endif
+
 enum { NEWEST = 30000 };
 
 static std::once_flag once;

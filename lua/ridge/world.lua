@@ -239,9 +239,9 @@ end
 --- Behind that the world is of no use: when a process ends with an error, its launcher ends the
 --- others. Messages are protected by nothing: trusted networks only.
 ---
---- Tensors on GPUs go by NCCL, where it is there (2.14 or later): each rank has one GPU of its own,
---- `net:to('cuda:' .. world.local_rank)`. With backend = 'nccl' it is an error here where it is not;
---- with 'mpi' it is not used. Tensors on the CPU go by MPI in any case.
+--- Tensors on GPUs go by NCCL, where it is there (2.14 or later): each rank has one GPU of its
+--- own, `net:to('cuda:' .. world.local_rank)`. With backend = 'nccl' a missing library is an error
+--- here; with 'mpi' it is not used. Tensors on the CPU go by MPI in any case.
 ---@param given table|nil {backend = 'auto', timeout = 60}
 ---@return table world rank (from 0), size, local_rank and local_size (on this machine), library,
 ---  backend;

@@ -38,7 +38,7 @@ local OWNERS = { -- headers by the beginning of their name, and who may include 
   { "oneapi/", "^core/cpu/dnnl%.c$" },
   { "cblas", "^core/cpu/" },
   { "lapacke", "^core/cpu/" },
-  { "cuda", "^gpu/" }, { "cupti", "^gpu/" },
+  { "cuda", "^gpu/" }, { "cupti", "^gpu/" }, { "nccl.h", "^gpu/nccl/" },
   { "mpi.h", "^core/dist/mpi%.c$" },
   { "lua", "^lua/[^/]*$" },
   { "lauxlib", "^lua/[^/]*$" },

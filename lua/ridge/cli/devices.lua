@@ -77,7 +77,7 @@ function M.rows()
     local device = require 'ridge.device'
     local libraries = device.libraries(ffi.string(C.rg_device_name(1)), true)
     used = { cublasLt = libraries.cublaslt }
-    for _, name in ipairs { 'cudnn', 'nvrtc', 'nccl' } do -- one that is there may fail at what it is for
+    for _, name in ipairs { 'cudnn', 'nvrtc', 'nccl' } do -- one that is there may still fail
       local words = { libraries[name], libraries.why[name] }
       used[name] = words[1] and words[2] and table.concat(words, ', but ') or words[1] or words[2]
     end

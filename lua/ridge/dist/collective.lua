@@ -28,19 +28,22 @@ local function op_of(op, what)
   return OPS[op]
 end
 
-local function like(x, shape) return make.empty(shape, { dtype = x.dtype, device = x.device }) end
+local function like(x, shape)
+  return make.empty(shape, { dtype = x.dtype, device = x.device })
+end
 
 -- Do a call from x to out.
 local function run(what, world, x, out, fields)
-  fields.dtype, fields.count, fields.device = x._t._dtype, x._t._count, x._t._device
+  fields.dtype, fields.count = x._t._dtype, x._t._count
+  fields.device = x._t._device
   fields['in'], fields.out = x._t._data, out._t._data
   worlds.run(world, what, fields, x, out)
   return out
 end
 
 --- The sum, mean or largest of what all ranks have. On the CPU sums are added up in the order of
---- the ranks, in f32 for f16 and bf16, and rounded once, so all have the same bits; on GPUs they are
---- NCCL's. No gradient flows through it.
+--- the ranks, in f32 for f16 and bf16, and rounded once, so all have the same bits; on GPUs sums
+--- are NCCL's. No gradient flows through it.
 ---@param x Tensor of one shape and type everywhere
 ---@param op string|nil 'sum', 'mean' (of floats) or 'max'; 'sum' when left out
 ---@return Tensor result

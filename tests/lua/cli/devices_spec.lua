@@ -23,7 +23,8 @@ describe('ridge doctor --device cuda', function()
     assert.is_nil(text:find 'sim:2')
     assert.matches('\nplugin +/.*/build/libridge_gpusim.so\n', text)
     text = text:gsub('not found %((%S+)%)', '%1')
-    for name, said in pairs { cublasLt = '13.1.0, ', nccl = '',
+    for name, said in pairs { cublasLt = '13.1.0, ',
+        nccl = "not used: the simulated device is none of NCCL's, ",
         cudnn = "not used: the simulated device is none of cuDNN's, ",
         nvrtc = 'not used: the simulated device has no machine code, ' } do
       assert.matches('\n' .. name .. ' +' .. said .. 'lib' .. name .. '.so.%d+\n', text)
@@ -32,6 +33,14 @@ describe('ridge doctor --device cuda', function()
     assert.matches("\nGPU +sim:0: simulated device 0, capability 9.0, 8.0 GB; simulated: its",
       run(("RIDGE_GPU=%s ./ridge doctor "
       .. '--seconds 0.1'):format(SIMULATED)))
+  end)
+
+  it('opens the NCCL that is named, and says its version', function()
+    if not io.open(SIMULATED) then return pending 'no nvcc: the simulated GPU was not built' end
+    if not pcall(require('ffi').load, 'libnccl.so.2') then return pending 'no libnccl.so.2' end
+    local text = run(('RIDGE_NCCL=libnccl.so.2 RIDGE_GPU=%s ./ridge doctor --device cuda'):format(
+      SIMULATED)) -- all functions that are wanted are in it
+    assert.matches('\nnccl +2%.%d+%.%d+, libnccl.so.2\n', text)
   end)
 
   it('reads the version of the driver, whatever it is', function()
