@@ -21,6 +21,7 @@
 enum { PIECE = 1 << 24 };
 enum { YIELD_LONG_NS = 100000, NO_YIELD_NS = 3000000, YIELDS_NS = 100000 };
 enum { SHORT_NAP_NS = 5000, LONG_NAP_NS = 1000000, WAKING_NS = 10000, MOST_WORK_NS = 500000 };
+enum { WATCH_NS = 2000000 }; /* so often what devices have not done is looked at meanwhile */
 enum { MOVED_NS = 3000 }; /* who asks for a message so long has moved bytes of one */
 
 static const char *const KINDS[RG_GROUP_KINDS] = { "barrier", "broadcast", "all_gather",
@@ -144,6 +145,7 @@ static rg_status settle(rg_group_work *w, const rg_group_call *call, bool came)
 {
   int64_t since = rg_clock_ns(); /* a message was done */
   int64_t moved = since;         /* bytes of one came */
+  int64_t watched = since;
 
   for (;;) {
     int64_t now = rg_clock_ns();
@@ -171,6 +173,10 @@ static rg_status settle(rg_group_work *w, const rg_group_call *call, bool came)
     }
     if (now - since > atomic_load(&w->timeout_ns)) {
       return is_late(w, call, came);
+    }
+    if (now - watched > WATCH_NS && rg_device_calls_pend(w->devices)) {
+      watched = now;
+      RG_TRY(rg_device_calls_watch(w));
     }
     rest(w, call, now, now - moved);
   }

@@ -90,6 +90,7 @@ rg_status rg_device_calls_reach(rg_device_calls *d, int32_t device)
 {
   const rg_comms *comms = rg_driver_of(device)->comms;
   int32_t own;
+  bool first;
 
   if (comms == NULL) {
     return rg_fail(RG_ENOSUP, "dist: nothing carries what is on %s to other processes",
@@ -97,7 +98,8 @@ rg_status rg_device_calls_reach(rg_device_calls *d, int32_t device)
   }
   RG_TRY(comms->open());
   pthread_mutex_lock(&d->lock);
-  if (d->device == RG_CPU) d->device = device;
+  first = d->device == RG_CPU;
+  if (first) d->device = device;
   own = d->device;
   pthread_mutex_unlock(&d->lock);
   if (own != device) {
@@ -105,7 +107,7 @@ rg_status rg_device_calls_reach(rg_device_calls *d, int32_t device)
                                "such, and this one is on %s: a rank has one GPU",
                    rg_device_name(own), rg_device_name(device));
   }
-  return RG_OK;
+  return first ? rg_group_end_before() : RG_OK;
 }
 
 static rg_status make_marks(rg_device_call *call)

@@ -66,6 +66,9 @@ rg_status rg_group_new(rg_transport_open *open, void *argument, int64_t patience
 /* End it together with all ranks, behind what was started; NULL does nothing. */
 void rg_group_release(rg_group *group);
 
+/* The group of this process is ended in front of what was opened before this call. */
+rg_status rg_group_end_before(void) RG_CHECK;
+
 /* -- A call, on the thread of the group ------------------------------------------------------ */
 
 /* What each rank tells the others before a call. */

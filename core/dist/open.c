@@ -101,6 +101,15 @@ static void at_exit(int status, void *argument)
   }
 }
 
+/* The last handler is the first to run: what was opened before it is still there then, and the group
+** is ended by the first of its handlers. */
+rg_status rg_group_end_before(void)
+{
+  return on_exit(at_exit, NULL) == 0
+             ? RG_OK
+             : rg_fail(RG_ESYS, "dist: the end of the process cannot be watched");
+}
+
 static rg_status open_own(int32_t library, double patience)
 {
   const bool messages = library == RG_GROUP_MPI || (library == RG_GROUP_AUTO && launcher());
@@ -141,10 +150,7 @@ static rg_status open_own(int32_t library, double patience)
     return status;
   }
   own_library = messages ? RG_GROUP_MPI : RG_GROUP_ALONE;
-  if (on_exit(at_exit, NULL) != 0) {
-    return rg_fail(RG_ESYS, "dist: the end of the process cannot be watched");
-  }
-  return RG_OK;
+  return rg_group_end_before();
 }
 
 rg_status rg_group_open(int32_t library, double patience, rg_group **out)

@@ -140,8 +140,8 @@ describe('ranks with a GPU each', function()
     local text, status = launch(2, 'RIDGE_NCCL=none', 'refused')
     assert.equal(0, status, text)
     assert.equal(2, ranks.lines(text, '%] refused false dist.all_reduce: this tensor is on '
-      .. 'sim:[01], and ranks cannot exchange what is there: NCCL is not used: RIDGE_NCCL says none. '
-      .. "x:to 'cpu' goes by MPI"), text)
+      .. 'sim:[01], and ranks cannot exchange what is there: NCCL is not used: RIDGE_NCCL says '
+      .. "none. x:to 'cpu' goes by MPI"), text)
     assert.equal(2, ranks.lines(text, '%] refused false dist.DataParallel: this tensor is'), text)
     assert.equal(2, ranks.lines(text, '%] sum 4'), text)
     text = launch(2, '', 'refused', '', '--backend mpi')
