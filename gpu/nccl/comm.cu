@@ -362,10 +362,13 @@ static rg_status settled(void *self, bool *done)
   if (*done && c->back.count > 0) {
     const rg_comm_call call = c->back;
 
+    const int64_t n = count_out(c, &call);
+
     c->back.count = 0;
-    RG_CUDA("dist", cudaSetDevice(c->device - 1));
-    RG_CUDA("dist", rg_nccl_from_keys(call.dtype, c->back_from, call.out, count_out(c, &call),
-                                      c->stream));
+    if (n > 0) { /* else no row of a reduce_scatter is this rank's */
+      RG_CUDA("dist", cudaSetDevice(c->device - 1));
+      RG_CUDA("dist", rg_nccl_from_keys(call.dtype, c->back_from, call.out, n, c->stream));
+    }
   }
   return RG_OK;
 }
