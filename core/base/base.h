@@ -126,7 +126,7 @@ typedef struct rg_driver {
   rg_status (*graph_run)(int32_t device, void *graph);
   void (*graph_free)(int32_t device, void *graph);
 
-  const rg_tracer *tracer; /* NULL: what its devices do is not reported */
+  const rg_tracer *tracer;      /* NULL: what its devices do is not reported */
   const struct rg_comms *comms; /* base/comms.h; NULL: its devices have none */
 } rg_driver;
 

@@ -22,7 +22,7 @@ enum { PIECE = 1 << 24 };
 enum { YIELD_LONG_NS = 100000, NO_YIELD_NS = 3000000, YIELDS_NS = 100000 };
 enum { SHORT_NAP_NS = 5000, LONG_NAP_NS = 1000000, WAKING_NS = 10000, MOST_WORK_NS = 500000 };
 enum { WATCH_NS = 2000000 }; /* so often what devices have not done is looked at meanwhile */
-enum { MOVED_NS = 3000 }; /* who asks for a message so long has moved bytes of one */
+enum { MOVED_NS = 3000 };    /* who asks for a message so long has moved bytes of one */
 
 static const char *const KINDS[RG_GROUP_KINDS] = { "barrier", "broadcast", "all_gather",
                                                    "reduce_scatter", "all_reduce" };

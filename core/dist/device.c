@@ -103,8 +103,9 @@ rg_status rg_device_calls_reach(rg_device_calls *d, int32_t device)
   own = d->device;
   pthread_mutex_unlock(&d->lock);
   if (own != device) {
-    return rg_fail(RG_EDEVICE, "dist: this rank's tensors are on %s since its first collective of "
-                               "such, and this one is on %s: a rank has one GPU",
+    return rg_fail(RG_EDEVICE,
+                   "dist: this rank's tensors are on %s since its first collective of "
+                   "such, and this one is on %s: a rank has one GPU",
                    rg_device_name(own), rg_device_name(device));
   }
   return first ? rg_group_end_before() : RG_OK;
@@ -406,7 +407,7 @@ static rg_status look_at(rg_group_work *w, rg_device_call *x)
   RG_TRY(comms_of(d)->passed(d->comm, x->done, &x->passed));
   d->n_pending -= x->passed;
   return !x->passed && rg_clock_ns() - x->since > atomic_load(&w->timeout_ns) ? is_late(w, x)
-                                                                             : RG_OK;
+                                                                              : RG_OK;
 }
 
 rg_status rg_device_calls_watch(rg_group_work *w)

@@ -101,8 +101,8 @@ static void at_exit(int status, void *argument)
   }
 }
 
-/* The last handler is the first to run: what was opened before it is still there then, and the group
-** is ended by the first of its handlers. */
+/* The last handler is the first to run: what was opened before it is still there then, and the
+** group is ended by the first of its handlers. */
 rg_status rg_group_end_before(void)
 {
   return on_exit(at_exit, NULL) == 0

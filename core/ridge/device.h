@@ -59,11 +59,11 @@ typedef struct rg_device_state {
 
 /* Versions of the libraries of its vendor that a device's kernels may use, 130100 for 13.1.0. */
 typedef struct rg_device_libraries {
-  int32_t blas;     /* cublasLt; 0 for the CPU */
-  int32_t dnn;      /* cuDNN, which is opened when a call first could use it; 0: it is not open */
-  int32_t compiler; /* NVRTC, opened when a plan first has a chain, 13000 for 13.0; 0: not open */
-  int32_t comms;    /* NCCL, opened where processes train together; 0: it is not open */
-  char dnn_why[160];      /* it cannot be used, in words; else empty */
+  int32_t blas;      /* cublasLt; 0 for the CPU */
+  int32_t dnn;       /* cuDNN, which is opened when a call first could use it; 0: it is not open */
+  int32_t compiler;  /* NVRTC, opened when a plan first has a chain, 13000 for 13.0; 0: not open */
+  int32_t comms;     /* NCCL, opened where processes train together; 0: it is not open */
+  char dnn_why[160]; /* it cannot be used, in words; else empty */
   char compiler_why[160]; /* the same, or why it could not compile a chain */
   char comms_why[160];    /* NCCL cannot be used */
 } rg_device_libraries;

@@ -111,8 +111,8 @@ static rg_status make_stream(comm *c)
 
   RG_CUDA("dist", cudaSetDevice(c->device - 1));
   RG_CUDA("dist", cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  return rg_gpu_status(
-      "dist", cudaStreamCreateWithPriority(&c->stream, cudaStreamNonBlocking, greatest));
+  return rg_gpu_status("dist",
+                       cudaStreamCreateWithPriority(&c->stream, cudaStreamNonBlocking, greatest));
 }
 
 static rg_status join(int32_t device, const char *id, int32_t rank, int32_t size, void **out)
@@ -240,9 +240,9 @@ static rg_status reduce(comm *c, const rg_comm_call *call, const reduction *r)
   const int64_t units = call->count / call->unit;
 
   if (call->kind == RG_COMM_ALL_REDUCE) {
-    return asked(c, "all_reduce",
-                 nccl->AllReduce(r->from, r->to, (size_t)call->count, r->type, r->op, c->handle,
-                                 c->stream));
+    return asked(
+        c, "all_reduce",
+        nccl->AllReduce(r->from, r->to, (size_t)call->count, r->type, r->op, c->handle, c->stream));
   }
   if (units % c->size == 0) {
     return asked(c, "reduce_scatter",
@@ -335,9 +335,9 @@ static rg_status start(void *self, const rg_comm_call *call)
   RG_CUDA("dist", cudaEventRecord((cudaEvent_t)call->begun, c->stream));
   switch (call->kind) {
   case RG_COMM_BROADCAST:
-    return asked(c, "broadcast",
-                 nccl->Broadcast(call->in, call->out, bytes, RG_NCCL_U8, call->root, c->handle,
-                                 c->stream));
+    return asked(
+        c, "broadcast",
+        nccl->Broadcast(call->in, call->out, bytes, RG_NCCL_U8, call->root, c->handle, c->stream));
   case RG_COMM_ALL_GATHER:
     return asked(c, "all_gather",
                  nccl->AllGather(call->in, call->out, bytes, RG_NCCL_U8, c->handle, c->stream));
@@ -413,5 +413,5 @@ static void give_up(void *self, const char *why)
   }
 }
 
-const rg_comms rg_nccl_comms = { "NCCL", open_nccl, make_id, join,       start,  settled,
+const rg_comms rg_nccl_comms = { "NCCL", open_nccl, make_id, join,  start,  settled,
                                  set,    passed,    give_up, leave, release };

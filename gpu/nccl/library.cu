@@ -96,8 +96,8 @@ static void open_once(void)
              lacks);
     return;
   }
-  if (library.GetVersion(&library.version) != RG_NCCL_SUCCESS ||
-      library.version < RG_NCCL_OLDEST || library.version >= NEWEST) {
+  if (library.GetVersion(&library.version) != RG_NCCL_SUCCESS || library.version < RG_NCCL_OLDEST ||
+      library.version >= NEWEST) {
     snprintf(note, sizeof(note), "not used: it is of version %d, wanted %d to %d", library.version,
              RG_NCCL_OLDEST, NEWEST - 1);
     return;

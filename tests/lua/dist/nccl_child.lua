@@ -208,7 +208,8 @@ end
 local function failing(name, f)
   local begun = ridge.clock()
   local ok, err = pcall(f)
-  say(name, ok, (tostring(err):gsub('\n.*', ''):gsub('^%S+%.lua:%d+: ', '')), ridge.clock() - begun < 20)
+  say(name, ok, (tostring(err)
+    :gsub('\n.*', ''):gsub('^%S+%.lua:%d+: ', '')), ridge.clock() - begun < 20)
 end
 
 local function sums(count)

@@ -165,7 +165,7 @@ describe('ranks with a GPU each', function()
 
   several('say what the library says', function()
     for what, said in pairs {
-      ['RG_NCCL_REFUSE=AllReduce:1'] = 'dist.all_reduce: all_reduce: NCCL says: unhandled cuda error',
+      ['RG_NCCL_REFUSE=AllReduce:1'] = 'all_reduce: NCCL says: unhandled cuda error',
       ['RG_NCCL_REFUSE=CommInitRankConfig:2'] =
         'joining the communicator: NCCL says: unhandled system error',
       ['RG_NCCL_REFUSE=GetUniqueId:3'] = 'rank 0 cannot exchange what is on its GPU: dist: the id '
