@@ -161,14 +161,14 @@ describe('a packed sweep', function()
         assert.equal(turn == 2, source:drawn('map', {}) ~= nil)
         -- upwards unless more was said to be better; 0: nobody said
         for better = -1, 1 do
-          local list = {}
+          local times = {}
           for _, row in ipairs(source:first({ goal = { better = better, is_plain = true } }, 'fwd',
             30)) do
-            if type(row.fwd) == 'number' and row.fwd == row.fwd then list[#list + 1] = row.fwd end
+            if type(row.fwd) == 'number' and row.fwd == row.fwd then times[#times + 1] = row.fwd end
           end
-          assert.is_true(#list > 2 and list[1] ~= list[#list])
-          for i = 2, #list do
-            assert.is_true(list[i] == list[i - 1] or (list[i] < list[i - 1]) == (better == 1))
+          assert.is_true(#times > 2 and times[1] ~= times[#times])
+          for i = 2, #times do
+            assert.is_true(times[i] == times[i - 1] or (times[i] < times[i - 1]) == (better == 1))
           end
         end
         local said = answer.of(st, sweep, source, 'min fwd')
