@@ -172,7 +172,10 @@ function records.floor_divide(e, node, names)
   if is_float(node.outputs[1].dtype) then
     return e:node('Floor', { e:node('Div', { x, y }) })
   end
-  return e:node('Div', { e:node('Sub', { x, e:node('Mod', { x, y }) }), y })
+  local kind = node.outputs[1].dtype
+  local wide = kind == 'i8' and 'i32' or kind -- -128 less what is left over is no i8
+  x, y = e:cast(x, kind, wide), e:cast(y, kind, wide)
+  return e:cast(e:node('Div', { e:node('Sub', { x, e:node('Mod', { x, y }) }), y }), wide, kind)
 end
 
 function records.trunc_divide(e, node, names)
@@ -199,6 +202,12 @@ function records.threshold(e, node, names)
   local kind = node.outputs[1].dtype
   local x, y = operands(e, node, names, kind)
   return e:node('Where', { e:node('LessOrEqual', { x, y }), e:number(0, kind), x })
+end
+
+local whole_not = records.bitwise_not
+function records.bitwise_not(e, node, names) -- ~1 is -2, which is true again
+  if node.inputs[1].dtype == 'bool' then return e:node('Not', { names[1] }) end
+  return whole_not(e, node, names)
 end
 
 for op, name in pairs { bitwise_and = 'BitwiseAnd', bitwise_or = 'BitwiseOr',

@@ -164,6 +164,15 @@ describe('ridge.onnx.export at its edges', function()
     end
   end)
 
+  it('turns truth values around, and divides the smallest i8', function()
+    local x = ridge.tensor({ -128, -127, -7, 0, 7, 127 }, { dtype = 'i8' })
+    for _, opset in ipairs { 13, 21 } do
+      local r = export(function(a) return a:gt(0):bitwise_not(), a:floor_divide(3) end, x,
+        { opset = opset })
+      assert.equal(0, r.max_difference)
+    end
+  end)
+
   it('says why weights are beside the model', function()
     local net = nn.Linear(30, 40)
     local r = export(net, ridge.randn(2, 30), { external = 100 })
