@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Targets: where results of calls to come are to be made, for who does not make those calls himself.
-** A backward pass says so of gradients, and the rules make the calls.
+** Targets: where results of calls to come are to be made, for who does not make them himself.  A
+** backward pass says so of gradients, and the rules make the calls.
 */
 #include "op/op.h"
 
