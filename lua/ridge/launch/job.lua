@@ -8,6 +8,7 @@
 local C = require 'ridge.ffi.lib'
 local ffi = require 'ffi'
 local host = require 'ridge.host'
+local keeper = require 'ridge.launch.keeper'
 local line = require 'ridge.launch.line'
 local mpirun = require 'ridge.launch.mpirun'
 local process = require 'ridge.process'
@@ -349,12 +350,13 @@ function M.run(given)
   local self = { by = given.by, n = given.n, hosts = given.hosts, silence = given.silence,
     ranks = {}, own = {}, strangers = {}, said = now(), secret = line.secret() }
   self.listener = line.listen(given.several and '0.0.0.0' or '127.0.0.1')
-  given.at = { addresses(given.several), tostring(self.listener.port), self.secret,
-    tostring(given.silence) }
+  given.at = { addresses(given.several), tostring(self.listener.port), tostring(given.silence) }
+  local env = { [keeper.SECRET] = self.secret }
+  for name, value in pairs(given.env) do env[name] = value end
   local err, other
   if given.job then err, other = line.pair() end -- srun keeps what ranks say of errors apart
   self.err = err
-  self.process = process.spawn { program = given.by.words(given), env = given.env,
+  self.process = process.spawn { program = given.by.words(given), env = env,
     own_group = true, err = other and other.fd or 2 }
   if other then other:close() end
   local ok, status = pcall(follow, self)

@@ -24,6 +24,9 @@ int ridge_keeper_kill(int, int) __asm__("kill");
 
 local SIGKILL, SIGTERM = 9, 15
 
+--- The variable by which a keeper learns the word that the launcher knows it by.
+M.SECRET = 'RIDGE_LAUNCH_SECRET'
+
 --- The words that start a rank behind its keeper, each of which dies with what started it.
 ---@param job table programs (setpriv), at (how the launcher is reached), rest (the rank's words)
 ---@return string[] words
@@ -154,26 +157,27 @@ local function keep(self)
 end
 
 -- How the launcher is reached, out of the first words; nil where they are none of its own.
-local function reach(words)
-  local hosts, port, silence = {}, tonumber(words[2]), tonumber(words[4])
+local function reach(words, secret)
+  local hosts, port, silence = {}, tonumber(words[2]), tonumber(words[3])
   for host in (words[1] or ''):gmatch '[^,]+' do
     if not host:find '^%d+%.%d+%.%d+%.%d+$' then return nil end
     hosts[#hosts + 1] = host
   end
   if not (#hosts > 0 and port and port % 1 == 0 and port > 0 and port < 65536
-      and (words[3] or ''):find '^%x+$' and silence and silence > 0 and silence < math.huge
-      and words[5]) then
+      and secret:find '^%x+$' and silence and silence > 0 and silence < math.huge
+      and words[4]) then
     return nil
   end
   return hosts, port, silence
 end
 
 --- Start a rank and look after it.
----@param words string[] the launcher's addresses, port, secret, seconds of silence, setpriv, then
----  the rank's program and its arguments
+---@param words string[] the launcher's addresses, port, seconds of silence, setpriv, then the
+---  rank's program and its arguments
 ---@return integer status 0, once the launcher has let it go
 function M.main(words)
-  local hosts, port, silence = reach(words)
+  local secret = os.getenv(M.SECRET) or ''
+  local hosts, port, silence = reach(words, secret)
   if not hosts then
     io.stderr:write('ridge launch: --keep is for what ridge launch itself starts in front of each ',
       'rank\n')
@@ -185,12 +189,12 @@ function M.main(words)
     return 1
   end
   local rank = os.getenv 'OMPI_COMM_WORLD_RANK' or os.getenv 'PMIX_RANK' or '0'
-  launcher:send(('hello %s %s %s'):format(words[3], rank, place()))
+  launcher:send(('hello %s %s %s'):format(secret, rank, place()))
   local self = { launcher = launcher, heard = now(), said = now(), silence = silence,
     beat = math.min(1, silence / 10),
     parent = ffi.C.ridge_keeper_parent(), memory = out_of_memory() }
-  self.rank = process.spawn { program = { unpack(words, 5) }, out = 1, err = 2,
-    env = { RIDGE_LAUNCHED = tostring(ffi.C.ridge_keeper_pid()) } }
+  self.rank = process.spawn { program = { unpack(words, 4) }, out = 1, err = 2,
+    env = { RIDGE_LAUNCHED = tostring(ffi.C.ridge_keeper_pid()), [M.SECRET] = '' } }
   launcher:send(('pid %d'):format(self.rank.pid))
   keep(self)
   launcher:close()

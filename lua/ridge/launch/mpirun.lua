@@ -28,11 +28,29 @@ function M.folder()
   return ffi.string(buffer, math.max(0, n))
 end
 
--- Which of these the user has set as Open MPI reads them.
-local function given()
-  return { btl = os.getenv 'OMPI_MCA_btl', mpi_yield_when_idle =
-    os.getenv 'OMPI_MCA_mpi_yield_when_idle', btl_vader_single_copy_mechanism =
-    os.getenv 'OMPI_MCA_btl_vader_single_copy_mechanism' }
+-- Files of the user's own that Open MPI reads. That of the whole machine is not among them: Debian's
+-- names components which it leaves out, and nobody has chosen those for a job.
+local function files()
+  return os.getenv 'OMPI_MCA_mca_base_param_files' or os.getenv 'OMPI_MCA_mca_param_files'
+    or (os.getenv 'HOME' or '') .. '/.openmpi/mca-params.conf'
+end
+
+--- Which options of Open MPI the user has set, in the environment or in a file that it reads.
+---@return table set name to true
+function M.set()
+  local set = {}
+  for path in files():gmatch '[^,:]+' do
+    local file = io.open(path, 'rb')
+    for text in (file and file:read '*a' or ''):gmatch '[^\r\n]+' do
+      local name = text:match '^%s*([%w_]+)%s*='
+      if name then set[name] = true end
+    end
+    if file then file:close() end
+  end
+  for _, option in ipairs(M.OPTIONS) do
+    if os.getenv('OMPI_MCA_' .. option[1]) then set[option[1]] = true end
+  end
+  return set
 end
 
 --- The machines that somebody names: 'a:4,b' as a list of {name, slots}.
@@ -103,7 +121,8 @@ function M.words(job)
     add '--oversubscribe'
   end
   for name, value in pairs(job.env) do add('-x', ('%s=%s'):format(name, value)) end
-  local own = given()
+  add('-x', keeper.SECRET) -- mpirun has it in its environment: all can read a command line
+  local own = M.set()
   for _, option in ipairs(M.OPTIONS) do
     local value = option[1] == 'btl' and job.hosts and 'self,vader,tcp' or option[2]
     if not own[option[1]] then add('--mca', option[1], value) end

@@ -88,11 +88,12 @@ end
 ---@param nodes number
 ---@return table env
 function M.env(nodes)
-  local given = {}
+  local given, own = {}, mpirun.set()
   for _, option in ipairs(mpirun.OPTIONS) do
-    local name = 'OMPI_MCA_' .. option[1]
     -- between nodes Open MPI finds their network
-    if not os.getenv(name) and (option[1] ~= 'btl' or nodes == 1) then given[name] = option[2] end
+    if not own[option[1]] and (option[1] ~= 'btl' or nodes == 1) then
+      given['OMPI_MCA_' .. option[1]] = option[2]
+    end
   end
   return given
 end

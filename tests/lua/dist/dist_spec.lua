@@ -281,6 +281,27 @@ describe('ranks', function()
     end
   end)
 
+  several('leave what the user has set in a file of Open MPI', function()
+    local home = output 'mktemp -d':match '[^\n]+'
+    os.execute(('mkdir %s/.openmpi'):format(home))
+    local file = assert(io.open(home .. '/.openmpi/mca-params.conf', 'wb'))
+    file:write('# mine\n mpi_yield_when_idle=0\n#btl = self\n')
+    file:close()
+    for _, how in ipairs { 'HOME=' .. home,
+      ('OMPI_MCA_mca_base_param_files=/nowhere,%s/.openmpi/mca-params.conf'):format(home) } do
+      local text, status = output(('%s ./ridge launch -n 2 %s options'):format(how, CHILD))
+      assert.equal(0, status, text)
+      assert.equal(2, lines(text, '%] options self,vader [^1]%w* none$'), text)
+    end
+    os.execute('rm -rf ' .. home)
+  end)
+
+  several('are known to the launcher by a word that no command line has', function()
+    local text, status = output(('./ridge launch -n 2 %s lines'):format(CHILD))
+    assert.equal(0, status, text)
+    assert.equal(2, lines(text, '%] lines true false $'), text)
+  end)
+
   several('go on from a checkpoint in the bits of a training that nobody disturbed', function()
     local function train(n, given, opts)
       local own = output 'mktemp -d':match '[^\n]+'
@@ -347,11 +368,12 @@ describe('ranks', function()
       assert.matches('ridge launch: .*' .. each[2], text)
     end
     -- what only a launcher says
-    for _, words in ipairs { '', 'a', '127.0.0.1 0 ab 3 true', '127.0.0.1 1.5 ab 3 true',
-      '127.0.0.1 65536 ab 3 true', '127.0.0.1 a ab 3 true', 'x 80 ab 3 true', ', 80 ab 3 true',
-      '127.0.0.1 80 xy 3 true', '127.0.0.1 80 ab 0 true', '127.0.0.1 80 ab nan true',
-      '127.0.0.1 80 ab 3' } do
-      local said, how = output('./ridge launch --keep ' .. words)
+    for _, each in ipairs { { '' }, { 'a' }, { '127.0.0.1 0 3 true' }, { '127.0.0.1 1.5 3 true' },
+      { '127.0.0.1 65536 3 true' }, { '127.0.0.1 a 3 true' }, { 'x 80 3 true' },
+      { ', 80 3 true' }, { '127.0.0.1 80 3 true', 'xy' }, { '127.0.0.1 80 3 true', '' },
+      { '127.0.0.1 80 0 true' }, { '127.0.0.1 80 nan true' }, { '127.0.0.1 80 3' } } do
+      local said, how = output(("RIDGE_LAUNCH_SECRET='%s' ./ridge launch --keep %s"):format(
+        each[2] or 'ab', each[1]))
       assert.equal(1, how)
       assert.equal('ridge launch: --keep is for what ridge launch itself starts in front of each '
         .. 'rank\n', said)
