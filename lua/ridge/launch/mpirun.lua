@@ -28,8 +28,8 @@ function M.folder()
   return ffi.string(buffer, math.max(0, n))
 end
 
--- Files of the user's own that Open MPI reads. That of the whole machine is not among them: Debian's
--- names components which it leaves out, and nobody has chosen those for a job.
+-- Files of the user's own that Open MPI reads. That of the whole machine is not among them:
+-- Debian's names components which it leaves out, and nobody has chosen those for a job.
 local function files()
   return os.getenv 'OMPI_MCA_mca_base_param_files' or os.getenv 'OMPI_MCA_mca_param_files'
     or (os.getenv 'HOME' or '') .. '/.openmpi/mca-params.conf'
