@@ -55,6 +55,7 @@ local READ = {
   { 'SLURM_STEP_NUM_TASKS', 'how many copies of this process srun started' },
   { 'PMI_SIZE', 'how many copies another launcher started' },
   { 'RIDGE_LAUNCHED', 'set by ridge launch: the process that looks after a rank' },
+  { 'RIDGE_BACKEND', 'likewise: what dist.init takes where its backend is auto' },
   { 'RIDGE_LAUNCH_SECRET', 'likewise: the word by which the launcher knows that process' },
   { 'RIDGE_RESTART', 'likewise: how often the job was started again; world.restart' },
   { 'RIDGE_FIRST_RANKS', 'likewise: ranks of the first start; world.first_size' },

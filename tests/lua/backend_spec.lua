@@ -158,7 +158,8 @@ describe('the backend', function()
     local pipe = io.popen [[grep -rhoE --include=*.c --include=*.h --include=*.cu --include=*.lua \
       "(getenv|\benv)[ (]+['\"][A-Z][A-Za-z0-9_]+['\"]" core gpu lua |
       grep -oE "[A-Z][A-Za-z0-9_]+"]]
-    local wanted = { OMP_NUM_THREADS = true, RIDGE_WORKER = true } -- by OpenMP, and by a name
+    -- by OpenMP, and by a name
+    local wanted = { OMP_NUM_THREADS = true, RIDGE_WORKER = true, RIDGE_LAUNCH_SECRET = true }
     for name in pipe:lines() do -- but for what the simulator of a GPU alone reads
       if not name:find '^RG_SIM_' then wanted[name] = true end
     end

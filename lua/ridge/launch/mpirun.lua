@@ -38,7 +38,9 @@ end
 --- Which options of Open MPI the user has set, in the environment or in a file that it reads.
 ---@return table set name to true
 function M.set()
-  local set = {}
+  local set = { btl = os.getenv 'OMPI_MCA_btl' and true,
+    btl_vader_single_copy_mechanism = os.getenv 'OMPI_MCA_btl_vader_single_copy_mechanism' and true,
+    mpi_yield_when_idle = os.getenv 'OMPI_MCA_mpi_yield_when_idle' and true }
   for path in files():gmatch '[^,:]+' do
     local file = io.open(path, 'rb')
     for text in (file and file:read '*a' or ''):gmatch '[^\r\n]+' do
@@ -46,9 +48,6 @@ function M.set()
       if name then set[name] = true end
     end
     if file then file:close() end
-  end
-  for _, option in ipairs(M.OPTIONS) do
-    if os.getenv('OMPI_MCA_' .. option[1]) then set[option[1]] = true end
   end
   return set
 end
