@@ -206,6 +206,9 @@ rg_status rg_conv_foresee(const rg_call *call, rg_tensor *const *out)
   }
   const int32_t way = rg_conv_foreseen(call, out);
 
+  if (way == RG_CONV_IMPLICIT) {
+    return rg_conv_implicit_foresee(call, out);
+  }
   if (way != RG_CONV_BLOCKED && way != RG_CONV_PLAIN) {
     return RG_OK;
   }

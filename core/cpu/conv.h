@@ -38,6 +38,7 @@ rg_status rg_conv_product(const rg_call *call, rg_tensor *const *out, rg_frame *
 bool rg_conv_may_be_implicit(const rg_call *call, rg_tensor *const *out);
 rg_status rg_conv_implicit(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool adds,
                            bool *finite) RG_CHECK;
+rg_status rg_conv_implicit_foresee(const rg_call *call, rg_tensor *const *out) RG_CHECK;
 
 /* By a way, RG_CONV_...  RG_ENOSUP: it cannot do it, and has written nothing.  adds: a conv2d, to
 ** what lies in the result, which is contiguous and of a type that oneDNN reads; before the

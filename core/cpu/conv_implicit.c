@@ -366,10 +366,35 @@ static rg_status run(work *w, const rg_call *call, char *room, bool keeps, int32
   return *finite ? rg_parallel(threads, w->blocks * w->parts, blocks_job, w) : RG_OK;
 }
 
+/* The bytes of it, for so many threads. */
+static int64_t room_of(work *w, bool keeps, int32_t threads)
+{
+  share(w, threads);
+  w->room_bytes = rg_round_up(w->block * ROWS * w->taps * (int64_t)sizeof(float *), 64);
+  return rg_round_up(shared_count(w, keeps) * (int64_t)sizeof(float), 64) + threads * w->room_bytes;
+}
+
+static bool keeps_weights(const rg_call *call)
+{
+  return (call->in[1]->_flags & RG_TENSOR_PARAM) != 0;
+}
+
+rg_status rg_conv_implicit_foresee(const rg_call *call, rg_tensor *const *out)
+{
+  work w = work_of(call, out, false);
+  rg_block block = { 0 };
+
+  RG_TRY(rg_block_alloc(
+      RG_CPU, room_of(&w, keeps_weights(call), rg_threads_for(call->op->cost(call).flops)),
+      &block));
+  rg_block_free(&block);
+  return RG_OK;
+}
+
 rg_status rg_conv_implicit(const rg_call *call, rg_tensor *const *out, rg_frame *frame, bool adds,
                            bool *finite)
 {
-  const bool keeps = (call->in[1]->_flags & RG_TENSOR_PARAM) != 0;
+  const bool keeps = keeps_weights(call);
   step *s = frame->memo != NULL ? (step *)*frame->memo : NULL;
   work w = work_of(call, out, adds);
   int32_t threads = rg_threads_for(call->op->cost(call).flops);
@@ -378,13 +403,10 @@ rg_status rg_conv_implicit(const rg_call *call, rg_tensor *const *out, rg_frame 
 
   /* at each replay the workspace of the first run, and as many threads at most */
   threads = s != NULL ? (int32_t)rg_min_i64(threads, s->threads) : threads;
-  share(&w, threads);
-  w.room_bytes = rg_round_up(w.block * ROWS * w.taps * (int64_t)sizeof(float *), 64);
+  const int64_t bytes = room_of(&w, keeps, threads);
+
   if (s == NULL) {
-    RG_TRY(rg_block_alloc(RG_CPU,
-                          rg_round_up(shared_count(&w, keeps) * (int64_t)sizeof(float), 64) +
-                              threads * w.room_bytes,
-                          &block));
+    RG_TRY(rg_block_alloc(RG_CPU, bytes, &block));
     if (frame->memo != NULL) {
       status = keep(call, frame, block.data, threads);
     }
