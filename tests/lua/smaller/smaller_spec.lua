@@ -335,10 +335,19 @@ describe('a search for a smaller net that was ended', function()
     return n
   end
 
+  -- Whether blocks are stored as blocks is measured, on a net as small as this one now so, now so.
+  local function same_rows(found)
+    local list = rows(found)
+    for _, row in ipairs(list) do
+      if row[1] == 'block 50 %' then row[3] = 'by what was measured' end
+    end
+    return list
+  end
+
   it('goes on with what was measured and the best so far, to the same nets', function()
     last = nil
     local _, found = search { folder = false }
-    local whole, wanted = looks, rows(found)
+    local whole, wanted = looks, same_rows(found)
     for _, at in ipairs { whole - 1, whole + 1 } do -- behind the original; in the last net
       last = at
       local ok = pcall(search)
@@ -346,7 +355,7 @@ describe('a search for a smaller net that was ended', function()
       assert.is_true(kept_files() > 0)
       last = nil
       local q, again = search()
-      assert.same(wanted, rows(again))
+      assert.same(wanted, same_rows(again))
       assert.equal(whole + 1 - (at - 4), looks) -- three for what is asked, and what was not known
       assert.matches('went on in .*, where %d+ nets were measured', tostring(again))
       -- the chosen one is the net that was measured, whether it is of this call or of before

@@ -50,8 +50,8 @@ describe('a sweep that is asked', function()
       if name:find '_cold' then cold[#cold + 1] = name end
     end
     st:close()
-    local own, wanted = {}, { 'fwd_cold', 'fwd_cold_hi', 'fwd_cold_lo', "its_cold",
-      "its_cold_hi", "its_cold_lo" }
+    local own, wanted = {}, { 'fwd_cold', 'fwd_cold_between_minutes', 'fwd_cold_hi',
+      'fwd_cold_lo', 'its_cold', 'its_cold_between_minutes', 'its_cold_hi', 'its_cold_lo' }
     for _, name in ipairs(cold) do
       if not name:find '^x_cold' then own[#own + 1] = name end
     end
