@@ -190,7 +190,8 @@ function RUN.sharded()
   local plain = ridge.optim.AdamW(a, { lr = 0.01 })
   local parts = dist.Sharded(ridge.optim.AdamW(b, { lr = 0.01 }))
   for _ = 1, 3 do
-    for net, optimizer in pairs { [one] = plain, [two] = parts } do
+    for _, pair in ipairs { { one, plain }, { two, parts } } do -- in one order on all ranks
+      local net, optimizer = unpack(pair)
       optimizer:zero_grad()
       net(x):square():mean():backward()
       optimizer:step()
