@@ -2,8 +2,8 @@
 -- An OpenBLAS that does not know the processor runs kernels of SSE3: no product is expected to be
 -- fast by it then, and what it alone computes is right all the same.
 
--- Prints the paths of products of f32 of several shapes, one of which goes to OpenBLAS on processors
--- of each kind; then that of one of f64, and what they are.
+-- Prints the paths of products of f32 of several shapes, one of which goes to OpenBLAS on
+-- processors of each kind; then that of one of f64, and what they are.
 local CHILD = [[
 local ridge, ring = require "ridge", require "ridge.ring"
 local reader = ring.open("op", 64)

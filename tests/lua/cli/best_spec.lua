@@ -43,7 +43,8 @@ describe('the best of a sweep', function()
     ridge(folder .. '/sizes.lua')
     for i, t in ipairs(TIMES) do
       write(([[UPDATE timing SET med = %g, ci_lo = %g, ci_hi = %g, pass_med = NULL,
-        sd_minutes = NULL, quiet = NULL WHERE cache <> 'first' AND attempt_id = (SELECT best_attempt FROM trial
+        sd_minutes = NULL, quiet = NULL
+        WHERE cache <> 'first' AND attempt_id = (SELECT best_attempt FROM trial
         JOIN param p ON p.config_id = trial.config_id WHERE p.name = 'n' AND p.num = %d)]]):format(
         t[1], t[2], t[3], 8 * i))
     end
