@@ -296,12 +296,13 @@ static rg_status join(rg_group_work *w, const char *what)
   rg_device_calls *d = w->devices;
   const int32_t n = w->transport.size;
   introduction *all = rg_host_zeroed((size_t)(n + 1) * sizeof(*all));
-  introduction *own = all + n;
+  introduction *own;
   rg_status status;
 
   if (all == NULL) {
     return rg_fail(RG_ENOMEM, "dist: no memory for %d ranks", n);
   }
+  own = all + n;
   introduce(w, own);
   status = rg_group_exchange(w, &(rg_group_call){ .kind = RG_GROUP_ALL_GATHER,
                                                   .dtype = RG_U8,

@@ -120,33 +120,33 @@ const char *rg_group_text(int32_t kind, int32_t op, int32_t dtype, int64_t count
 typedef struct rg_device_call rg_device_call;
 
 rg_device_calls *rg_device_calls_new(void); /* NULL: no memory */
-void rg_device_calls_release(rg_device_calls *calls);
+void rg_device_calls_release(rg_device_calls *d);
 
 /* May calls be on this device? (rg_group_reach, of several ranks) */
-rg_status rg_device_calls_reach(rg_device_calls *calls, int32_t device) RG_CHECK;
+rg_status rg_device_calls_reach(rg_device_calls *d, int32_t device) RG_CHECK;
 
 /* On the thread that starts a call: what it has asked its stream for is in front of it. */
-rg_status rg_device_call_new(rg_device_calls *calls, const rg_group_call *call,
+rg_status rg_device_call_new(rg_device_calls *d, const rg_group_call *call,
                              rg_device_call **out) RG_CHECK;
-void rg_device_call_drop(rg_device_calls *calls, rg_device_call *call); /* it is not run */
+void rg_device_call_drop(rg_device_calls *d, rg_device_call *call); /* it is not run */
 
 /* On the thread that waits for a call: its stream goes on behind all calls up to that. */
-rg_status rg_device_calls_follow(rg_device_calls *calls, int64_t serial) RG_CHECK;
+rg_status rg_device_calls_follow(rg_device_calls *d, int64_t serial) RG_CHECK;
 
 /* The rest is the group's thread's.  Put a call into the device's queue. */
-rg_status rg_device_call_run(rg_group_work *work, rg_device_call *call) RG_CHECK;
+rg_status rg_device_call_run(rg_group_work *w, rg_device_call *x) RG_CHECK;
 
 /* Is there any that the device has not done? */
-bool rg_device_calls_pend(rg_device_calls *calls);
+bool rg_device_calls_pend(rg_device_calls *d);
 
 /* Look at these: has one failed, or taken longer than the timeout? */
-rg_status rg_device_calls_watch(rg_group_work *work) RG_CHECK;
+rg_status rg_device_calls_watch(rg_group_work *w) RG_CHECK;
 
 /* The group has failed: those under way are given up, and why is said to who waits for them. */
-void rg_device_calls_abort(rg_group_work *work, const char *why);
+void rg_device_calls_abort(rg_group_work *w, const char *why);
 
 /* All ranks leave together, behind what was started. */
-void rg_device_calls_end(rg_group_work *work);
+void rg_device_calls_end(rg_group_work *w);
 
 /*
 ** Reduce what n ranks brought into out.
