@@ -11,6 +11,7 @@
 
 local C = require 'ridge.ffi.lib'
 local ffi = require 'ffi'
+local host = require 'ridge.host'
 local line = require 'ridge.launch.line'
 local process = require 'ridge.process'
 
@@ -193,6 +194,8 @@ function M.main(words)
   local self = { launcher = launcher, heard = now(), said = now(), silence = silence,
     beat = math.min(1, silence / 10),
     parent = ffi.C.ridge_keeper_parent(), memory = out_of_memory() }
+  -- the terminal that Open MPI made for it
+  if os.getenv 'OMPI_COMM_WORLD_RANK' then host.raw_output(1) end
   self.rank = process.spawn { program = { unpack(words, 4) }, out = 1, err = 2,
     env = { RIDGE_LAUNCHED = tostring(ffi.C.ridge_keeper_pid()), [M.SECRET] = '' } }
   launcher:send(('pid %d'):format(self.rank.pid))

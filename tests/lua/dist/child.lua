@@ -228,13 +228,16 @@ function RUN.options()
     os.getenv 'OMPI_MCA_btl_vader_single_copy_mechanism')
 end
 
--- What is on command lines: all can read those.
+-- What is on command lines of this job: all can read those. (Others may well show 32 hexadecimal
+-- digits, as a commit's name.)
 function RUN.lines()
   dist.barrier()
-  local pipe = io.popen "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'"
+  local pipe = io.popen "grep -lzE '(^|/)(ridge|mpirun|orted)$' /proc/[0-9]*/cmdline 2>/dev/null"
+    .. " | xargs cat 2>/dev/null | tr '\\0' '\\n'"
   local text = pipe:read '*a'
   pipe:close()
-  say('lines', text:find 'launch\n%-%-keep' ~= nil, text:find(('%x'):rep(32)) ~= nil,
+  local secret = '%f[%x]' .. ('%x'):rep(32) .. '%f[^%x]'
+  say('lines', text:find 'launch\n%-%-keep' ~= nil, text:find(secret) ~= nil,
     os.getenv 'RIDGE_LAUNCH_SECRET')
   dist.barrier()
 end
