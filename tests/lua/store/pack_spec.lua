@@ -217,6 +217,14 @@ describe('a packed sweep', function()
       rows, words = source:drawn('roofline', said)
       assert.equal('1000 of 5200 points: drawn at random', words)
       assert.equal(1000, #rows)
+      -- of all points: a map needs a best one, and two parameters of numbers
+      for name, less in pairs { ['no best'] = { effects = said.effects },
+          ['one number'] = { found = said.found, effects = { { name = 'batch' } } },
+          words = { found = said.found, effects = { { name = 'dtype' }, { name = 'batch' } } } } do
+        rows, words = sources.of(st, sweep, 'min fwd'):drawn('map', less)
+        assert.equal('1000 of 5200 points: drawn at random', words, name)
+        assert.equal(1000, #rows, name)
+      end
     end)
     sources.DRAWN = most
     if not ok then error(err, 0) end
