@@ -96,6 +96,12 @@ describe('what minutes differ by', function()
     assert.is_true(statistics.median(none) < 0.006, statistics.median(none))
   end)
 
+  it('is all of it where each of them is one time', function()
+    local list, levels = {}, { 0.01, -0.02, 0.03, 0, -0.01 }
+    for i, level in ipairs(levels) do list[i] = { at = 300 * i, logs = { level } } end
+    near(2.776 / 2 * statistics.sd(levels), minutes.spread(list), 1e-4) -- Student's of 4
+  end)
+
   it('does not take a stall for a minute', function()
     local list = groups(random.new(9), 12, 300, 0, 0.01)
     for _, group in ipairs(list) do group.logs[3] = 2 end

@@ -74,6 +74,11 @@ end
 local grid = f { { { { -0.6, -0.9 }, { 0.3, 0.7 } } } }
 local step = { f(0.5), i64(2), f { 1, 2 }, f { 0.5, -1 }, f { 0.25, 0.5 } }
 local adam = { f(0.5), i64(2), f { 1, 2 }, f { 0.5, -1 }, f { 0.25, 0.5 }, f { 0.125, 1 } }
+-- As small as an epsilon, which shows in no digit beside numbers near 1.
+local function faint(...) return some(...) * 1e-3 end
+local tiny = { f(0.5), i64(2), f { 1, 2 }, f { 1e-6, -2e-6 }, f { 1e-12, 2e-12 } }
+local tiny_adam = { tiny[1], tiny[2], tiny[3], tiny[4], tiny[4], tiny[5] }
+local EPS = { { f = 1e-5 }, { f = 1.1e-5 } }
 local query = { some(1, 1, 2, 4), some(1, 1, 3, 4), some(1, 1, 3, 4) }
 local masked = { query[1], query[2], query[3], f { { 0, -1, 0.5 }, { 0.25, 0, 0 } } }
 local gru = { some(2, 1, 1), some(1, 3, 1), some(1, 3, 1), some(1, 6) }
@@ -102,6 +107,19 @@ local CASES = {
     training_mode = { 0, 1 }, epsilon = { { f = 1e-5 }, { f = 0.5 } } },
   { 'BatchNormalization', 15, { training_mode = 1 }, { some(3, 2), some(2), some(2), some(2),
     some(2):abs() }, outputs = 3, momentum = { { f = 0.9 }, { f = 0.5 } } },
+  { 'BatchNormalization', 15, {}, { faint(3, 2), some(2), some(2), faint(2), f { 1e-6, 2e-6 } },
+    epsilon = EPS },
+  { 'BatchNormalization', 15, { training_mode = 1 }, { faint(3, 2), some(2), some(2), some(2),
+    some(2):abs() }, outputs = 3, epsilon = EPS },
+  { 'LayerNormalization', 17, {}, { faint(3, 3), some(3) }, epsilon = EPS },
+  { 'LayerNormalization', 17, { axis = 0 }, { faint(3, 3), some(3, 3) }, epsilon = EPS },
+  { 'RMSNormalization', 23, {}, { faint(3, 3), some(3) }, epsilon = EPS },
+  { 'RMSNormalization', 23, { axis = 0 }, { faint(3, 3), some(3, 3) }, epsilon = EPS },
+  { 'InstanceNormalization', 7, {}, { faint(1, 2, 3), some(2), some(2) }, epsilon = EPS },
+  { 'GroupNormalization', 18, { num_groups = 2 }, { faint(1, 4, 2), some(2), some(2) },
+    epsilon = EPS },
+  { 'GroupNormalization', 21, { num_groups = 2 }, { faint(1, 4, 2), some(4), some(4) },
+    epsilon = EPS },
   -- before version 14 it trains where a second result is wanted
   { 'BatchNormalization', 13, {}, { some(3, 2), some(2), some(2), some(2), some(2):abs() },
     outputs = 2, momentum = { { f = 0.9 }, { f = 0.5 } } },
@@ -147,6 +165,10 @@ local CASES = {
   { 'Adagrad', 20, {}, step, domain = TRAINING, outputs = 2,
     norm_coefficient = { { f = 0 }, { f = 0.5 } }, decay_factor = { { f = 0 }, { f = 0.5 } },
     epsilon = { { f = 1e-6 }, { f = 0.5 } } },
+  { 'Adagrad', 20, {}, tiny, domain = TRAINING, outputs = 2,
+    epsilon = { { f = 1e-6 }, { f = 1.1e-6 } } },
+  { 'Adam', 20, {}, tiny_adam, domain = TRAINING, outputs = 3,
+    epsilon = { { f = 1e-6 }, { f = 1.1e-6 } } },
   { 'Adam', 20, {}, adam, domain = TRAINING, outputs = 3, alpha = { { f = 0.9 }, { f = 0.5 } },
     beta = { { f = 0.999 }, { f = 0.5 } }, norm_coefficient = { { f = 0 }, { f = 0.5 } },
     norm_coefficient_post = { { f = 0 }, { f = 0.5 } }, epsilon = { { f = 1e-6 }, { f = 0.5 } } },
