@@ -147,6 +147,32 @@ static void test_files(void)
   (void)unlink("bare");
 }
 
+/* Without memory to take the text a file of two names stays as it was, and so does descriptor 0. */
+static void test_no_memory(void)
+{
+  char path[PATH_MAX];
+  char other[PATH_MAX];
+  rg_output *output = NULL;
+  int32_t before;
+
+  snprintf(path, sizeof(path), "%s/file", folder);
+  snprintf(other, sizeof(other), "%s/other", folder);
+  put(path, "as it was", 0600);
+  if (linkat(AT_FDCWD, path, AT_FDCWD, other, 0) != 0) {
+    tap_bail("no second name");
+  }
+  before = descriptors();
+  is_status(rg_output_new(path, &output), RG_OK, "a file of two names");
+  is_status(rg_output_write(output, "another text", 12), RG_OK, "its text");
+  rg_alloc_fail_at(1);
+  is_status(rg_output_finish(output), RG_ENOMEM, "no memory to take it");
+  rg_alloc_fail_at(0);
+  is_int(descriptors(), before, "as many are open as before");
+  ok(holds(other, "as it was"), "and it is as it was");
+  (void)unlink(path);
+  (void)unlink(other);
+}
+
 /* Where nobody has descriptor 0, a file gets it. */
 static void test_first_descriptor(void)
 {
@@ -356,6 +382,7 @@ int main(void)
     tap_bail("no folder");
   }
   test_files();
+  test_no_memory();
   test_first_descriptor();
   test_straight();
   test_goes_on();

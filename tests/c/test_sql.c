@@ -3,8 +3,10 @@
 ** Rows of a question, by functions that play SQLite: how many are fetched, what is given back, and
 ** what is closed, by whom.
 */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -237,11 +239,69 @@ static void test_left(void)
   is_int(db.freed, db.copies, "and what it had fetched is given back");
 }
 
+/* -- A library that is closed ----------------------------------------------------------------- */
+
+typedef struct real {
+  rg_sqlite sqlite;
+  int32_t (*open)(const char *path, void **db);
+  int32_t (*prepare)(void *db, const char *text, int32_t bytes, void **statement, const char **end);
+  void (*interrupt)(void *db);
+} real;
+
+static void no_progress(void *unused, int32_t every, int32_t (*handler)(void *), void *argument)
+{
+  (void)unused, (void)every, (void)handler, (void)argument;
+}
+
+/* Under a step of SQLite that nobody can stop, the library stays, whoever closes it. */
+static void test_library_stays(void)
+{
+  static const char name[] = "libsqlite3.so.0"; /* nothing else here opens it */
+  static const char *const names[] = { "step",      "column_count", "column_value",
+                                       "value_dup", "value_free",   "progress_handler",
+                                       "finalize",  "next_stmt",    "close",
+                                       "open",      "prepare_v2",   "interrupt" };
+  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  void *database = NULL;
+  void *statement = NULL;
+  void *again;
+  rg_sql_rows *rows = NULL;
+  real r;
+
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    char whole[64];
+
+    snprintf(whole, sizeof(whole), "sqlite3_%s", names[i]);
+    void *found = library != NULL ? dlsym(library, whole) : NULL;
+
+    if (found == NULL) {
+      tap_bail("no SQLite");
+    }
+    memcpy((char *)&r + i * sizeof(found), &found, sizeof(found));
+  }
+  r.sqlite.progress = no_progress;
+  is_int(r.open(":memory:", &database), 0, "a database");
+  is_int(r.prepare(database,
+                   "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
+                   "SELECT max(x) FROM c",
+                   -1, &statement, NULL),
+         0, "a question without an end");
+  rg_interrupt_set();
+  is_status(rg_sql_fetch(&r.sqlite, database, statement, 1, &rows), RG_EINTR, "is left");
+  rg_interrupt_clear();
+  (void)dlclose(library);
+  again = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+  ok(again != NULL, "its library is not closed under it");
+  r.interrupt(database);
+  is_status(rg_aside_settle(), RG_OK, "and it ends");
+}
+
 int main(void)
 {
   test_rows();
   test_no_memory();
   test_interrupt();
   test_left();
+  test_library_stays();
   return done();
 }
