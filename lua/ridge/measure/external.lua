@@ -41,12 +41,17 @@ ffi.cdef [[
 
 local time = ffi.new 'ridge_external_time'
 
--- Linux's clock of all threads of a process (CPUCLOCK_SCHED of posix-timers_types.h).
+--- Processor time of a process, ns: Linux's clock of all its threads (CPUCLOCK_SCHED of
+--- posix-timers_types.h); 0 where there is no such process.
+---@param pid number
+---@return number ns
 local function cpu_of(pid)
   local clock = bit.bor(bit.lshift(bit.bnot(pid), 3), 2)
   if ffi.C.ridge_external_gettime(clock, time) ~= 0 then return 0 end
   return tonumber(time.s) * 1e9 + tonumber(time.ns)
 end
+
+M.cpu_of = cpu_of
 
 local STEP_NS, MOST_NS = 2e5, 5e7 -- gcc's OpenMP spins some milliseconds, MKL's 200
 

@@ -1,9 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- Another program as a candidate: its own clock counts, and whatever it does wrong is said.
+local ffi = require 'ffi'
 local ridge = require 'ridge'
 local external = require 'ridge.measure.external'
 local native = require 'ridge.measure.native'
 local process = require 'ridge.process'
+
+ffi.cdef 'int ridge_external_spec_pid(void) __asm__("getpid");'
 
 local CHILD = 'tests/lua/measure/external_child.lua'
 
@@ -123,6 +126,15 @@ describe('a program that is timed from outside', function()
       least = math.min(least, after(busy))
     end
     assert.is_true(least < 4e6, tostring(least))
+  end)
+
+  it('took as long as its processor time, above a second too', function()
+    local pid = ffi.C.ridge_external_spec_pid()
+    while os.clock() < 1.2 do end
+    local before = os.clock() * 1e9
+    local took = external.cpu_of(pid)
+    assert.is_true(before - 2e7 <= took and took <= os.clock() * 1e9 + 2e7, tostring(took))
+    assert.equal(0, external.cpu_of(2 ^ 22 + 5)) -- no process has such a number
   end)
 
   it('is waited for no longer than until it rests, or for 50 ms', function()

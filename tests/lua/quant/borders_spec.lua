@@ -450,6 +450,13 @@ describe('a layer with a known range', function()
     assert.is_nil(why)
     assert.is_true(self.weight_scale:tolist()[2] > 0.4)
     assert.is_truthy(select(2, filled(dense({ { 127, 127 }, { 0.13, 0 } }, { 5, 1e9 }))))
+    -- a sum of so many may be off by 2^-8 of its bias: 255 n / 2 room, where n is 32896.5
+    for n, fits in pairs { [32896] = true, [32897] = false } do
+      local first, next_to_none = {}, {}
+      for k = 1, n do first[k], next_to_none[k] = 127, 0.12 end
+      why = select(2, filled(dense({ first, next_to_none }, { 5, 1e12 })))
+      assert.equal(fits, why == nil, n)
+    end
     -- one scale for all: only where nothing else is in it
     assert.is_truthy(select(2, filled(dense({ { 127, 127 }, { 0, 0 } }, { 5, 1e12 }),
       { per = 'tensor' })))
