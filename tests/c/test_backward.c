@@ -128,6 +128,34 @@ static void asking_gone(asking *g)
   is_int(ids[0], PATH, "the function's");
 }
 
+/* Numbers of as many leaves as there were, in as many pieces as they are asked for. */
+static void test_many_numbers(void)
+{
+  enum { MANY = 3000 };
+  static int64_t ids[MANY + 1];
+  bool seen[MANY + 1] = { false };
+  int64_t all = 0;
+
+  for (int64_t id = 1; id <= MANY; id++) {
+    const int64_t shape[1] = { 1 };
+    rg_tensor *x = NULL;
+
+    must(rg_empty(RG_F32, RG_CPU, shape, 1, &x));
+    must(rg_require_grad(x, 1));
+    must(rg_grad_watch(x, id));
+    rg_tensor_release(x);
+  }
+  for (int64_t n = 0; (n = rg_grad_dead(ids, 70)) > 0;) {
+    for (int64_t i = 0; i < n; i++) {
+      if (ids[i] > 0 && ids[i] <= MANY && !seen[ids[i]]) {
+        seen[ids[i]] = true;
+        all++;
+      }
+    }
+  }
+  is_int(all, MANY, "each number of a leaf that is gone is told once");
+}
+
 static void test_function(int32_t flags)
 {
   held before = held_now();
@@ -431,6 +459,7 @@ int main(void)
   test_no_memory(0);
   test_no_memory(RG_BACKWARD_HAND_OUT);
   test_no_memory(RG_BACKWARD_HAND_OUT | RG_BACKWARD_CREATE);
+  test_many_numbers();
   test_refused();
   return done();
 }

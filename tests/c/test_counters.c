@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Counters of the kernel: those of threads that start while they count.  Where the system does not
+** Counters of the kernel: those of threads that start while they count, and those of operations.  Where the system does not
 ** let page faults be counted, that it says why.
 */
 #include <math.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -59,8 +60,46 @@ static void test_counters_of_threads(void)
   rg_counters_release(counters);
 }
 
+/* Calls as they begin and end, told by hand: which of them are an operation's. */
+static void test_whose_calls(void)
+{
+  rg_counters *counters = NULL;
+  rg_operation_counts of = { NULL };
+
+  if (!is_status(rg_counters_new(&counters), RG_OK, "counters")) {
+    return;
+  }
+  rg_counters_by_operation(counters, 1);
+  rg_counters_count(counters, 1);
+  rg_probe *probe = rg_ring_probe;
+
+  if (probe == NULL) {
+    tap_bail("nobody is told of calls");
+  }
+  probe->at(probe, "ends only");
+  probe->at(probe, NULL);
+  probe->at(probe, NULL);
+  probe->at(probe, "inner");
+  probe->at(probe, "outer");
+  probe->at(probe, NULL);
+  probe->at(probe, "inner");
+  probe->at(probe, NULL);
+  rg_counters_count(counters, 0);
+  ok(rg_ring_probe == NULL, "nobody is told while they rest");
+  rg_counters_count(counters, 1);
+  probe->at(probe, "begun before they rested");
+  is_status(rg_counters_operation(counters, 0, &of), RG_OK, "the first");
+  ok(of.name != NULL && strcmp(of.name, "inner") == 0, "is the call within another");
+  is_int(of.n_calls, 2, "and one by itself");
+  is_status(rg_counters_operation(counters, 1, &of), RG_OK, "another");
+  ok(of.name == NULL, "is none");
+  rg_counters_release(counters);
+  ok(rg_ring_probe == NULL, "nobody is told behind them");
+}
+
 int main(void)
 {
   test_counters_of_threads();
+  test_whose_calls();
   return done();
 }
