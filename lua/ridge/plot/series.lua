@@ -87,11 +87,7 @@ function M.axis(rows, name, opt)
       values[#values + 1] = hi
     end
   end
-  local log = opt.log
-  if log == nil and about.base and #values > 0 and math.min(unpack(values, 1, 1)) <= 0 then
-    log = false
-  end
-  return { scale = scale.fit(values, { log = log, base = about.base, zero = opt.zero }),
+  return { scale = scale.fit(values, { log = opt.log, base = about.base, zero = opt.zero }),
     kind = opt.kind or about.kind, label = opt.label or about.label }
 end
 
