@@ -178,6 +178,24 @@ describe('the text of a graph', function()
     end
   end)
 
+  it('has words up to a length, which is told', function()
+    local text = 'graph of 1 node\n  %0: f32[2]  input x\n  %1: f32[2] = relu(%0)\n  return %1\n'
+    for _, case in ipairs {
+      { 63, 'relu', '%s', "there is no operation '%s'" },
+      { 15, 'input', '%s', "there is no kind of value '%s'" },
+      { 47, 'relu%(%%0%)', 'relu(%%%%0) {%s=1}', "relu has no argument '%s'" },
+    } do
+      for more = 0, 1 do
+        local word = ('x'):rep(case[1] + more)
+        local ok, err = pcall(ridge.graph.parse, (text:gsub(case[2], case[3]:format(word), 1)))
+        assert.is_false(ok)
+        local want = more == 0 and case[4]:format(word)
+          or ('a word of more than %d letters'):format(case[1])
+        assert.truthy(err.message:find(want, 1, true), err.message)
+      end
+    end
+  end)
+
   it('is refused wherever it is cut off', function()
     local function outputs(n)
       return function(a)
