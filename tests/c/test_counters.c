@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** Counters of the kernel: those of threads that start while they count, and those of operations.  Where the system does not
-** let page faults be counted, that it says why.
+** Counters of the kernel: those of threads that start while they count, and those of operations.
+** Where the system does not let page faults be counted, that it says why.
 */
 #include <math.h>
 #include <pthread.h>
