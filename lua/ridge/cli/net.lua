@@ -16,7 +16,8 @@ local SPEC = {
 Starts ranks on this machine with ridge launch, times all-reduces of several sizes, and keeps for
 each number of ranks alpha (the time of an empty one), 1/beta (bytes a second of a long one), both
 with intervals, and the times themselves, as the sweep `net` of the database. Each round has all
-sizes; medians of rounds, intervals over several starts of the ranks. ridge scale reads it.
+sizes; medians of rounds, intervals over several starts of the ranks, with what other minutes differ
+by. ridge scale reads it.
 
     ridge net -n 2..8
     ridge net --show
@@ -86,7 +87,8 @@ function M.main(argv)
     local ranks, sizes, wrong = numbers_of(opt)
     if wrong then return stored.fail('net', wrong) end
     local summary = network.sweep { ranks = ranks, sizes = sizes, starts = opt.starts,
-      rounds = opt.rounds, launch = launch, processors = tonumber(C.rg_processors()) }
+      rounds = opt.rounds, launch = launch, processors = tonumber(C.rg_processors()),
+      source = require('ridge.sweep.minutes').here(path) }
       :run { db = path, new = true, calibrate = false }
     if summary.failed > 0 then
       return stored.fail('net', ('ranks failed: ridge query %s \'ranks, reason\''):format(

@@ -4,6 +4,7 @@
 local C = require 'ridge.ffi.lib'
 local args = require 'ridge.cli.args'
 local by_ranks = require 'ridge.cli.by_ranks'
+local clock = require 'ridge.store.clock'
 local host = require 'ridge.host'
 local plain = require 'ridge.plain'
 local stored = require 'ridge.cli.stored'
@@ -95,11 +96,13 @@ local function launch(watched, ranks, job, setting)
   return found
 end
 
--- All settings in each start, on each number of ranks; true where a program played the network.
+-- All settings in each start, on each number of ranks; true where a program played the network, and
+-- when each start began.
 local function measure(job, list, to_measure, starts)
-  local played = false
+  local played, times = false, {}
   for _, each in ipairs(list) do each.starts = {} end
   for i = 1, starts do
+    times[i] = clock.now_us() / 1e6
     for _, each in ipairs(list) do
       each.starts[i] = {}
       for _, n in ipairs(to_measure) do
@@ -116,7 +119,7 @@ local function measure(job, list, to_measure, starts)
       error(('%s takes no notice of --batch: %s'):format(job.script, unheeded), 0)
     end
   end
-  return played
+  return played, times
 end
 
 local function messages(opt, path)
@@ -220,11 +223,12 @@ function M.main(argv)
     local all, axes = require('ridge.scaling.settings').all(given)
     local list = {}
     for i, setting in ipairs(all) do list[i] = { setting = setting } end
-    local played = measure(job, list, to_measure, opt.starts)
+    local played, times = measure(job, list, to_measure, opt.starts)
+    local around = { times = times, source = require('ridge.sweep.minutes').here(path) }
     local fitted = { unpack(to_measure, 2) }
     for _, each in ipairs(list) do
       local one
-      each.measured, one = steps.together(each.starts, to_measure)
+      each.measured, one = steps.together(each.starts, to_measure, around)
       each.predicted, each.crowding = scaling.predict(each.measured, one, net, {
         ranks = unique(ranks), processors = processors, machine = machine, threads = threads,
         fitted = fitted })

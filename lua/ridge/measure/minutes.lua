@@ -132,6 +132,24 @@ function M.widen(med, lo, hi, sd)
   return variation.widen(med, lo, hi, { up = 2 * sd, down = 2 * sd })
 end
 
+--- An interval between passes of what is a time, with what other minutes would say.
+---@param found table       of ridge.measure.passes.interval
+---@param source table|nil  of M.source
+---@param times number[]    of the passes, seconds
+---@return table found      another one: lo and hi with it, own_lo and own_hi without, sd_minutes
+-- >> minutes.add(passes.interval(list), minutes.source(), moments).sd_minutes
+function M.add(found, source, times)
+  local out = {}
+  for name, value in pairs(found) do out[name] = value end
+  out.sd_minutes = M.term(source, nil, times)
+  out.own_lo, out.own_hi = found.lo, found.hi
+  if found.lo then
+    out.lo, out.hi = M.widen(found.med, found.lo, found.hi, out.sd_minutes)
+    out.half = (out.hi - out.lo) / (2 * out.med)
+  end
+  return out
+end
+
 -- Of rows, also for those who draw them.
 M.own, M.ends, M.column = shown.own, shown.ends, shown.column
 M.said, M.percent = shown.said, shown.percent

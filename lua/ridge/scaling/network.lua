@@ -3,6 +3,8 @@
 --- alpha, the time of an empty one, and beta, the time of a byte more.
 
 local blame = require 'ridge.blame'
+local clock = require 'ridge.store.clock'
+local minutes = require 'ridge.measure.minutes'
 local passes = require 'ridge.measure.passes'
 local worlds = require 'ridge.world'
 
@@ -61,11 +63,14 @@ local function medians(text)
 end
 
 --- What several starts of the ranks say together: of each the medians of its rounds are fitted, and
---- the intervals are those of the starts.
+--- the intervals are those of the starts, with what they have not seen of other minutes: who reads
+--- them adds up messages of now with computing of another day.
 ---@param texts string[] what ranks wrote, one a start
+---@param around table|nil times (of the starts, seconds), source (of ridge.measure.minutes)
 ---@return table found library, alpha and beta (med, lo, hi; ns, ns a byte), sizes: list of bytes,
----  med, lo, hi (ns); off: the largest share by which the line misses the median of a size
-function M.of(texts)
+---  med, lo, hi (ns); off: the largest share by which the line misses the median of a size;
+---  sd_minutes: the part of all intervals that other minutes are
+function M.of(texts, around)
   local alphas, betas, by_size, library, bytes = {}, {}, {}, nil, nil
   for i, text in ipairs(texts) do
     local sizes, times = medians(text)
@@ -80,10 +85,14 @@ function M.of(texts)
       by_size[k][i] = t
     end
   end
-  local found = { library = library, alpha = passes.interval(alphas), beta = passes.interval(betas),
+  local function of_starts(list)
+    return minutes.add(passes.interval(list), around and around.source, around and around.times)
+  end
+  local found = { library = library, alpha = of_starts(alphas), beta = of_starts(betas),
     sizes = {}, off = 0 }
+  found.sd_minutes = found.alpha.lo and found.alpha.sd_minutes
   for k, list in ipairs(by_size) do
-    local own = passes.interval(list)
+    local own = of_starts(list)
     found.sizes[k] = { bytes = bytes[k], med = own.med, lo = own.lo, hi = own.hi }
     found.off = math.max(found.off, math.abs((found.alpha.med + found.beta.med * bytes[k])
       / own.med - 1))
@@ -110,6 +119,7 @@ function M.record(m, found)
   put('alpha_us', a.med / 1e3, a.lo and a.lo / 1e3, a.lo and a.hi / 1e3, lower)
   put('gb_s', rate(b.med), b.lo and rate(b.lo), b.lo and rate(b.hi), higher)
   m:metric('fit_off', found.off, { better = 'lower' })
+  if found.sd_minutes then m:metric('between_minutes', found.sd_minutes) end
   for _, s in ipairs(found.sizes) do
     put(('us_%d'):format(s.bytes), s.med / 1e3, s.lo and s.lo / 1e3, s.lo and s.hi / 1e3, lower)
   end
@@ -118,7 +128,7 @@ end
 
 --- The sweep of a measurement.
 ---@param opt table ranks (list), sizes, starts, rounds, launch: function(ranks, words) that starts
----  them and returns the text that they wrote
+---  them and returns the text that they wrote; source (of ridge.measure.minutes)
 ---@return table sweep
 function M.sweep(opt)
   return require('ridge.sweep').sweep(M.NAME) {
@@ -128,9 +138,12 @@ function M.sweep(opt)
       processors = opt.processors },
     any_name = true,
     measure = function(p, _, m)
-      local texts = {}
-      for i = 1, opt.starts do texts[i] = opt.launch(p.ranks, opt.sizes, opt.rounds) end
-      M.record(m, M.of(texts))
+      local texts, times = {}, {}
+      for i = 1, opt.starts do
+        times[i] = clock.now_us() / 1e6
+        texts[i] = opt.launch(p.ranks, opt.sizes, opt.rounds)
+      end
+      M.record(m, M.of(texts, { times = times, source = opt.source }))
     end,
   }
 end
@@ -147,8 +160,8 @@ local ROWS = [[/* nets */ SELECT s.name AS sweep, p.num AS ranks, a.began AS beg
 --- What is stored of this machine, by the number of ranks; of several measurements the newest.
 ---@param st table store open for reading
 ---@param machine table|nil facts of another machine that is asked for
----@return table list of {ranks, alpha, beta (med, lo, hi; ns), off, began, sweep, simulated}, by
----  ranks
+---@return table list of {ranks, alpha, beta (med, lo, hi; ns), off, sd_minutes, began, sweep,
+---  simulated}, by ranks
 ---@return integer elsewhere points that other machines have measured: a merged file has them
 function M.stored(st, machine)
   local by, list = {}, {}
@@ -175,7 +188,7 @@ function M.stored(st, machine)
     local function beta(x) return x and 1 / x end
     each.alpha = { med = alpha(m.alpha_us), lo = alpha(m.alpha_us_lo), hi = alpha(m.alpha_us_hi) }
     each.beta = { med = beta(m.gb_s), lo = beta(m.gb_s_hi), hi = beta(m.gb_s_lo) }
-    each.off = m.fit_off
+    each.off, each.sd_minutes = m.fit_off, m.between_minutes
     list[#list + 1] = each
   end
   table.sort(list, function(x, y) return x.ranks < y.ranks end)
@@ -218,6 +231,12 @@ function M.text(list, processors)
     local out = {}
     for i, text in ipairs(row) do out[i] = text .. (' '):rep(widths[i] - #text) end
     lines[k] = (table.concat(out, '  '):gsub(' +$', ''))
+  end
+  local most = 0
+  for _, each in ipairs(list) do most = math.max(most, each.sd_minutes or 0) end
+  if most > 0 then
+    lines[#lines + 1] = ('Intervals hold up to %s for what other minutes differ by.'):format(
+      minutes.percent(most))
   end
   lines[#lines + 1] = 'An all-reduce of b bytes takes alpha + beta b. Ranks are processes of this '
     .. 'machine, and messages go'

@@ -3,6 +3,7 @@
 --- gradients is ready: its buckets are looked at from outside.
 
 local C = require 'ridge.ffi.lib'
+local minutes = require 'ridge.measure.minutes'
 local passes = require 'ridge.measure.passes'
 local statistics = require 'ridge.measure.statistics'
 
@@ -112,16 +113,20 @@ end
 --- What several starts say together, each of which had all numbers of ranks.
 ---@param starts table[] by start: found of `read` by number of ranks
 ---@param ranks integer[]
----@return table by number of ranks: step and efficiency {med, lo, hi} (lo: nil below five starts)
+---@param around table|nil times (of the starts, seconds), source (of ridge.measure.minutes)
+---@return table by number of ranks: step and efficiency {med, lo, hi} (lo: nil below five starts);
+---  the step, which is a time, with what the starts have not seen of other minutes (own_lo, own_hi
+---  without, sd_minutes); the efficiency, formed within starts, has none of it
 ---@return table one of one rank: spread, buckets, the middle of the starts
-function M.together(starts, ranks)
+function M.together(starts, ranks, around)
   local by = {}
   for _, n in ipairs(ranks) do
     local times, shares = {}, {}
     for i, start in ipairs(starts) do
       times[i], shares[i] = start[n].ns, start[1].ns / start[n].ns
     end
-    by[n] = { step = passes.interval(times), efficiency = passes.interval(shares) }
+    by[n] = { efficiency = passes.interval(shares), step = minutes.add(passes.interval(times),
+      around and around.source, around and around.times) }
   end
   local one = { spread = {}, buckets = {} }
   for i, start in ipairs(starts) do one.spread[i] = start[1].spread end

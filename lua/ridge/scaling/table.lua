@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- What was measured of a step beside what the model predicts: as rows, as a sweep, in sentences.
 
+local minutes = require 'ridge.measure.minutes'
 local model = require 'ridge.scaling.model'
 local plain = require 'ridge.plain'
 local settings = require 'ridge.scaling.settings'
@@ -14,7 +15,8 @@ local M = {}
 ---@param net table alpha, beta: {med, lo, hi}
 ---@param opt table ranks (list), processors, machine, threads; fitted: numbers of ranks above one,
 ---  measured, which crowding is fitted to
----@return table steps of ridge.scaling.model.band
+---@return table steps of ridge.scaling.model.band, lo and hi with what other minutes than those of
+---  the starts would say, own_lo and own_hi without; efficiencies are of any minutes
 ---@return number crowding
 function M.predict(measured, one, net, opt)
   local step = measured[1].step
@@ -27,8 +29,11 @@ function M.predict(measured, one, net, opt)
   for i, n in ipairs(opt.ranks) do
     local misfit = #list > 1 and n > 1 and model.misfit({ missed }, opt.fitted,
       math.min(n, opt.machine or n))
-    out[i] = model.band(input, n, { compute = step, alpha = net.alpha, beta = net.beta,
-      misfit = misfit or nil })
+    local p = model.band(input, n, { compute = { lo = step.own_lo, hi = step.own_hi },
+      alpha = net.alpha, beta = net.beta, misfit = misfit or nil })
+    p.own_lo, p.own_hi = p.lo, p.hi
+    p.lo, p.hi = minutes.widen(p.ns, p.lo, p.hi, step.sd_minutes)
+    out[i] = p
   end
   return out, input.crowding or 0
 end
@@ -128,7 +133,8 @@ function M.sentences(list, facts)
       local own = p.ranks > 1 and each.measured[p.ranks]
       if own then
         n = n + 1
-        if own.step.med >= p.lo and own.step.med <= p.hi then inside = inside + 1 end
+        -- measured in the same minutes as what goes into the model
+        if own.step.med >= p.own_lo and own.step.med <= p.own_hi then inside = inside + 1 end
       end
     end
   end
@@ -140,6 +146,11 @@ function M.sentences(list, facts)
     for _, each in ipairs(facts.fitted and #list > 1 and list or {}) do
       lines[#lines + 1] = settings.name(each.setting) .. ': ' .. crowded(each)
     end
+  end
+  local sd = list[1].measured[1].step.sd_minutes
+  if sd and sd > 0 then
+    lines[#lines + 1] = ('Steps hold %s for what other minutes differ by, efficiencies none of it.')
+      :format(minutes.percent(sd))
   end
   if facts.simulated then
     lines[#lines + 1] = worlds.SIMULATED .. '.'
@@ -180,6 +191,7 @@ function M.sweep(ranks, axes, facts, list)
         put('step_us', s.med / 1e3, s.lo and s.lo / 1e3, s.hi and s.hi / 1e3,
           { better = 'lower', unit = 'us' })
         put('efficiency', e.med, e.lo, e.hi, { better = 'higher' })
+        if s.sd_minutes then m:metric('between_minutes', s.sd_minutes) end
       end
       if step then
         put('model_us', step.ns / 1e3, step.lo / 1e3, step.hi / 1e3, { how = 'model',

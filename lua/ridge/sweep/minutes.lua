@@ -7,7 +7,9 @@
 -- (ridge.measure.minutes).
 
 local minutes = require 'ridge.measure.minutes'
+local place = require 'ridge.store.place'
 local statistics = require 'ridge.measure.statistics'
+local store = require 'ridge.store'
 
 local M = {}
 
@@ -63,6 +65,37 @@ end
 ---@return table source of ridge.measure.minutes
 function M.source(st, env_id, sweep_id, calibration)
   return minutes.source(calibration, M.clocks(st, env_id, sweep_id))
+end
+
+local ENV = [[/* newest environment */ SELECT e.id FROM main.env e
+  WHERE e.machine_id = ?1 AND e.device_id = ?2
+    AND CASE WHEN json_valid(e.vars) THEN json_extract(e.vars, '$.threads') END = ?3
+  ORDER BY e.id DESC LIMIT 1]]
+
+--- The same for what is no sweep, as ranks that are started: by the environment of this machine that
+--- was measured last at the threads in use.
+---@param path string database file, which need not exist
+---@param lab table|nil ridge.sweep.lab
+---@return table source of ridge.measure.minutes
+function M.here(path, lab)
+  if not place.exists(path) then return minutes.source() end
+  lab = lab or require('ridge.sweep.device').lab()
+  local st = store.open(path, 'read')
+  local ok, result = pcall(function()
+    local facts, threads = lab.facts(), lab.threads()
+    local device = st:find_device(facts.machine, facts.device)
+    if not device then return minutes.source() end
+    local rows = {}
+    for _, row in ipairs(st:ceilings(device)) do
+      if row.threads == threads then rows[#rows + 1] = row end
+    end
+    local env = st.db:value(ENV, st:find_machine(facts.machine), device, threads)
+    return minutes.source(require('ridge.measure').calibration(rows, threads),
+      env and M.clocks(st, env, 0))
+  end)
+  st:close()
+  if not ok then error(result, 0) end
+  return result
 end
 
 return M

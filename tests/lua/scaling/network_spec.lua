@@ -58,6 +58,25 @@ describe('a network', function()
     assert.is_false((pcall(network.of, { 'mpi\n' })))
   end)
 
+  it('has in its intervals what other minutes than those of its starts differ by', function()
+    local texts, times = {}, {}
+    for i, factor in ipairs { 0.9, 1, 1.1, 1, 1.05 } do
+      texts[i], times[i] = written(2000 * factor, 0.5 * factor, { 1, 0.9, 7, 1, 1.1 }), 40 * i
+    end
+    local own = network.of(texts)
+    local found = network.of(texts, { times = times, source = { sd = 0.05, kinds = {} } })
+    local sd = 0.05 * math.sqrt(1 - 160 / 600)
+    assert.near(sd, found.sd_minutes, 1e-12)
+    assert.is_nil(own.sd_minutes)
+    local function check(a, b)
+      assert.near(math.log(a.med / a.lo) ^ 2 + (2 * sd) ^ 2, math.log(b.med / b.lo) ^ 2, 1e-9)
+      assert.near(math.log(a.hi / a.med) ^ 2 + (2 * sd) ^ 2, math.log(b.hi / b.med) ^ 2, 1e-9)
+    end
+    check(own.alpha, found.alpha)
+    check(own.beta, found.beta)
+    for i, size in ipairs(own.sizes) do check(size, found.sizes[i]) end
+  end)
+
   it('has the mean of both middle rounds where their number is even', function()
     for _, rounds in ipairs { { 2, { 1, 3 } }, { 3.5, { 9, 5, 1, 2 } }, { 2, { 8, 1, 2, 1, 9 } },
                               { 4, { 1, 1, 2, 6, 9, 9 } } } do
@@ -76,10 +95,10 @@ describe('a network', function()
     end)
     after_each(function() folders.remove(folder) end)
 
-    local function measured(factor, starts)
+    local function measured(factor, starts, source)
       local launched = {}
       local summary = network.sweep { ranks = { 2, 4 }, sizes = BYTES, starts = starts or 5,
-        rounds = 3, processors = 2, launch = function(ranks)
+        rounds = 3, processors = 2, source = source, launch = function(ranks)
           launched[#launched + 1] = ranks
           local own = 1 + 0.02 * (#launched % 5)
           return written(1000 * ranks * factor * own, 0.25 * ranks * factor * own, { 1, 1, 1 })
@@ -131,6 +150,20 @@ describe('a network', function()
       assert.near(2 * 1040 * 4, list[2].alpha.med, 2)
       measured(3, 1)
       assert.is_nil(stored()[1].alpha.lo)
+    end)
+
+    it('says how much of its intervals other minutes are', function()
+      measured(1)
+      local own = stored()[1]
+      measured(1, 5, { sd = 0.03, kinds = {}, how = 'clock' })
+      local list = stored()
+      assert.near(0.028, list[1].sd_minutes, 0.0021) -- a moment, of ten minutes
+      assert.is_nil(own.sd_minutes)
+      for _, name in ipairs { 'alpha', 'beta' } do
+        assert.is_true(list[1][name].hi / list[1][name].lo > own[name].hi / own[name].lo + 0.02)
+      end
+      assert.matches('Intervals hold up to [56]%.%d %% for what other minutes differ by%.',
+        network.text(list, 2))
     end)
 
     it('is shown with what it is of', function()

@@ -44,6 +44,45 @@ describe('a training that is scaled', function()
     assert.is_nil(measured(4, 1.25)[1].step.lo)
   end)
 
+  it('has steps with what other minutes differ by, and efficiencies without', function()
+    local list, times = {}, {}
+    for i = 1, 5 do
+      list[i] = { [1] = steps.read(written(100000 + 100 * i)), [2] = steps.read(written(125000)) }
+      times[i] = 7e8 + 30 * i -- two minutes: 80 % of the variance was not seen
+    end
+    local plain = steps.together(list, { 1, 2 })
+    local around = { times = times, source = { sd = 0.02, kinds = {}, how = 'assumed' } }
+    local by, one = steps.together(list, { 1, 2 }, around)
+    local sd = 0.02 * math.sqrt(1 - 120 / 600)
+    for n = 1, 2 do
+      local s, before = by[n].step, plain[n].step
+      assert.near(sd, s.sd_minutes, 1e-12)
+      assert.near(before.lo, s.own_lo, 1e-6)
+      assert.near(before.hi, s.own_hi, 1e-6)
+      assert.near(math.log(s.med / before.lo) ^ 2 + (2 * sd) ^ 2, math.log(s.med / s.lo) ^ 2, 1e-12)
+      assert.near(math.log(before.hi / s.med) ^ 2 + (2 * sd) ^ 2, math.log(s.hi / s.med) ^ 2, 1e-12)
+      assert.same(plain[n].efficiency, by[n].efficiency)
+    end
+    -- the band too, of times alone; what was measured in these minutes is held against it without
+    local net = { alpha = { med = 200 }, beta = { med = 0.5 } }
+    local opt = { ranks = { 2 }, processors = 4, machine = 2, threads = 1 }
+    local with = scaling.predict(by, one, net, opt)[1]
+    local without = scaling.predict(plain, one, net, opt)[1]
+    assert.same({ without.lo, without.hi, without.efficiency_lo, without.efficiency_hi },
+      { with.own_lo, with.own_hi, with.efficiency_lo, with.efficiency_hi })
+    assert.is_true(with.lo < 0.97 * without.lo and with.hi > 1.03 * without.hi)
+    by[2].step.med = (with.hi + without.hi) / 2
+    local text = scaling.sentences({ { setting = {}, measured = by, predicted = { with } } },
+      { machine = 2, threads = 1, processors = 2, messages = 'as given', alpha_ns = 200,
+        beta_ns = 0.5 })
+    assert.matches('\n0 of 1 steps that were measured', text)
+    assert.matches('\nSteps hold 3.6 % for what other minutes differ by, efficiencies none of it.\n',
+      text, 1, true)
+    -- below five starts there is none
+    local few = steps.together({ list[1], list[2] }, { 1 }, around)[1].step
+    assert.is_nil(few.lo)
+  end)
+
   it('is predicted, and what was measured stays what it is', function()
     local by, one = measured(5, 1.01)
     local net = { alpha = { med = 200 }, beta = { med = 0.5 } }
