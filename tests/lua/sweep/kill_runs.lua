@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Kill a sweep at random moments, again and again, and hold what it leaves against a sweep that
 -- nobody killed. Killed is one process, the whole group of a sweep with workers, one worker of it
--- after the other, or the group of one in several passes. Also a program, for the nightly:
--- luajit kill_runs.lua KILLS [SEED [one|group|worker|passes]].
+-- after the other, or either of one in several passes. Also a program, for the nightly:
+-- luajit kill_runs.lua KILLS [SEED [one|group|worker|passes|brothers]].
 
 local clock = require 'ridge.store.clock'
 local folders = dofile 'tests/lua/store/folder.lua'
@@ -54,6 +54,7 @@ local KINDS = {
   group = { workers = WORKERS, us = 3000 },
   worker = { workers = WORKERS, us = 3000 },
   passes = { workers = 2, us = 1000, passes = 5 }, -- of two workers; points are a fifth as many
+  brothers = { workers = 2, us = 1000, passes = 5 }, -- the same, one worker after the other
 }
 
 -- What must be equal in two databases of the same sweep, one line for each thing.
@@ -66,6 +67,11 @@ local function rows(db)
           FROM attempt p JOIN timing o ON o.attempt_id = p.id AND o.phase = g.phase
             AND o.cache = g.cache
           WHERE p.series = a.series AND p.outcome = 'ok' ORDER BY p.pass)) AS medians,
+        (SELECT group_concat(pass || ' ' || n || ' ' || windows, ' ') FROM (SELECT p.pass, w.n,
+          hex(w.dur) AS windows
+          FROM attempt p JOIN timing o ON o.attempt_id = p.id AND o.phase = g.phase
+            AND o.cache = g.cache JOIN samples w ON w.timing_id = o.id
+          WHERE p.series = a.series AND p.outcome = 'ok' ORDER BY p.pass)) AS windows,
         (SELECT group_concat(name || '=' || value, ' ') FROM
           (SELECT name, value FROM metric WHERE attempt_id = a.id ORDER BY name)) AS metrics
       FROM trial t JOIN config c ON c.id = t.config_id JOIN attempt a ON a.id = t.best_attempt
@@ -73,7 +79,7 @@ local function rows(db)
       ORDER BY 1, 5, 6]]) do
     local line = {}
     for _, name in ipairs { 'id', 'params', 'state', 'message', 'phase', 'cache', 'med', 'ci_lo',
-        'n', 'flags', 'passes', 'dur', 'at', 'medians', 'metrics' } do
+        'n', 'flags', 'passes', 'dur', 'at', 'medians', 'windows', 'metrics' } do
       line[#line + 1] = tostring(row[name])
     end
     out[#out + 1] = table.concat(line, '|')
@@ -107,7 +113,8 @@ end
 ---@param seed integer
 ---@param points integer
 ---@param kind string|nil 'one' (default): a sweep in one process; 'group': all processes of one
----  with workers; 'worker': its workers, one after the other; 'passes': as group, in five passes
+---  with workers; 'worker': its workers, one after the other; 'passes', 'brothers': as these two,
+---  in five passes of two workers
 ---@return table facts kills, databases, lost (attempts)
 function M.run(kills, seed, points, kind)
   local how, folder = KINDS[kind or 'one'], folders.new()
@@ -128,7 +135,7 @@ function M.run(kills, seed, points, kind)
     while facts.kills < wanted do
       facts.databases = facts.databases + 1
       local path = ('%s/%d.db'):format(folder, facts.databases)
-      if kind == 'worker' then
+      if kind == 'worker' or kind == 'brothers' then
         facts.kills = facts.kills
           + run_killing_workers(how, random, wanted - facts.kills, path, points)
       else
@@ -165,7 +172,7 @@ if arg and arg[0] and arg[0]:find 'kill_runs%.lua$' then
   local kills, seed = tonumber(arg[1] or 200), tonumber(arg[2] or os.time() % 2147483646 + 1)
   local kind = arg[3] or 'one'
   io.stderr:write(('killing %d times (%s), seed %d\n'):format(kills, kind, seed))
-  local facts = M.run(kills, seed, ({ one = 120, passes = 40 })[kind] or 300, kind)
+  local facts = M.run(kills, seed, ({ one = 120, passes = 40, brothers = 40 })[kind] or 300, kind)
   print(('%s: %d kills in %d databases, %d attempts lost, every row as without kills'):format(kind,
     facts.kills, facts.databases, facts.lost))
 end

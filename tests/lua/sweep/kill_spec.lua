@@ -36,6 +36,12 @@ describe('a sweep in passes', function()
     assert.is_true(facts.kills >= 6)
     assert.is_true(facts.lost > 0)
   end)
+
+  it('ends with the same rows of every pass when its workers are killed', function()
+    local facts = kill_runs.run(6, 5, 30, 'brothers')
+    assert.is_true(facts.kills >= 6)
+    assert.is_true(facts.lost > 0)
+  end)
 end)
 
 describe('a sweep on a full disk', function()
