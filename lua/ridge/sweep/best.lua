@@ -64,13 +64,40 @@ local function wanted(text, directions, rows, what)
   blame.raise(('%s; %s has %s'):format(text, what, table.concat(list, ', ')), 'EARG')
 end
 
+-- A rate is what its time makes of a count, and known as well as the time is.
+local COUNTS = { gflops = 'flops', gbps = 'bytes' }
+
+-- The same tree where rates of phases are their counts over their times.
+local function with_times(tree, directions, known)
+  if tree.kind == 'name' then
+    local phase, rate = tree.name:match '^(.*)_(%l+)$'
+    local count = COUNTS[rate] and ('%s_%s'):format(phase, COUNTS[rate])
+    if count and directions[phase .. '_p95'] and known[phase] and known[count] then
+      return expression.parse(('%s / %s'):format(count, phase))
+    end
+    return tree
+  end
+  local out = {}
+  for key, value in pairs(tree) do
+    out[key] = type(value) == 'table' and with_times(value, directions, known) or value
+  end
+  return out
+end
+
+-- Is a column a time that passes have an interval of, once there are five?
+local function is_time(name, directions)
+  local phase = name:gsub('_quiet$', ''):gsub('_cold$', '')
+  return directions[phase .. '_p95'] ~= nil
+end
+
 --- What is best: 'max rows_per_s', 'min fwd / batch', or a name whose direction is known.
 ---@param text string       '' takes the only phase or metric with a direction
 ---@param directions table  of ridge.store.results
 ---@param rows table        of ridge.store.results, or finite: a set of the columns with numbers
 ---@param what string       for errors: 'the sweep widths'
----@return table goal       text, tree, better (1: more, -1: less), measured (the column whose
----  interval the value has; nil where none has one), is_plain (the value is that column)
+---@return table goal       text, tree (rates of phases as counts over times), better (1: more, -1:
+---  less), measured (the column whose interval the value has, or would have after five passes; nil
+---  where nothing is a time), is_plain (the value is that column)
 function M.goal(text, directions, rows, what)
   local sign, rest = text:match '^%s*(m[axin]+)%s+(.+)$'
   local better = sign == 'max' and 1 or sign == 'min' and -1 or nil
@@ -101,14 +128,16 @@ function M.goal(text, directions, rows, what)
     wanted(("nobody said which way %s is better; write 'max %s' or 'min %s'"):format(body, body,
       body), directions, rows, what)
   end
+  tree = with_times(tree, directions, known)
   local measured
   expression.names(tree, function(each)
-    if known[each .. '_lo'] and each ~= measured then
-      if measured then
+    local has_ends = known[each .. '_lo'] ~= nil
+    if (has_ends or is_time(each, directions)) and each ~= measured then
+      if measured and has_ends and known[measured .. '_lo'] then
         blame.raise(('%s holds %s and %s, which both have intervals: one at most'):format(body,
           measured, each), 'EARG')
       end
-      measured = each
+      if not measured or has_ends then measured = each end
     end
   end)
   return { text = body, tree = tree, better = better, measured = measured,

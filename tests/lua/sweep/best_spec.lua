@@ -151,6 +151,43 @@ describe('the set', function()
     assert.equal('1 2', (set('fwd', rows)))
   end)
 
+  it('is not known of times in few passes: no interval in any row, and no verdict', function()
+    for _, text in ipairs { 'min fwd', 'max batch / fwd', 'max fwd.gflops' } do
+      local rows = {}
+      for i = 1, 3 do
+        rows[i] = row(i, 10 ^ i, nil, nil, { batch = 4, fwd_by_pass = ('%d %d'):format(10 ^ i,
+          10 ^ i), fwd_flops = 1e6, fwd_gflops = 1e6 / 10 ^ i })
+        rows[i].fwd_p95 = 10 ^ i
+      end
+      assert.equal('1 2 3', (set(text, rows)))
+      assert.equal('fwd', goal(text, rows).measured)
+    end
+    -- two of them have none either, and may stand in one expression
+    local rows = { row(1, 10, nil, nil, { bwd = 5 }), row(2, 20, nil, nil, { bwd = 9 }) }
+    local both = { fwd = -1, fwd_p95 = -1, bwd = -1, bwd_p95 = -1 }
+    assert.equal(2, best.set(rows, best.goal('min fwd + bwd', both, rows, 'the sweep s')).n)
+  end)
+
+  it('is as well known as rate as the time is', function()
+    local rows = {}
+    for i, v in ipairs { { 10, 9, 12, 1000 }, { 11, 10, 12, 1000 }, { 10, 9.9, 10.1, 100 } } do
+      rows[i] = row(i, v[1], v[2], v[3], { fwd_flops = v[4], fwd_bytes = 2 * v[4], fwd_gflops =
+        v[4] / v[1], fwd_gbps = 2 * v[4] / v[1], batch = 2 })
+    end
+    for text, factor in pairs { ['max fwd.gflops'] = 1, ['max fwd_gbps'] = 2,
+        ['max fwd_gflops / batch'] = 0.5 } do
+      local names, found = set(text, rows)
+      assert.equal('1 2', names)
+      assert.equal(1, found.behind)
+      assert.near(100 * factor, found.set[1].v, 1e-9)
+      assert.near(1000 / 12 * factor, found.set[1].lo, 1e-9)
+      assert.near(1000 / 9 * factor, found.set[1].hi, 1e-9)
+    end
+    -- of a metric that is only called so there is nothing to be known
+    local own = { row(1, 10, 9, 12, { x_gflops = 7 }), row(2, 11, 10, 12, { x_gflops = 6 }) }
+    assert.is_nil(best.goal('max x_gflops', { fwd_p95 = -1, x_gflops = 1 }, own, 's').measured)
+  end)
+
   it('does not ask disturbed points, unless there are no others', function()
     local rows = { row(1, 5, 4, 6, { grade = 'D' }), row(2, 10, 9, 11), row(3, 20, 19, 21) }
     local names, found = set('fwd', rows)
