@@ -156,6 +156,28 @@ local function time_of(known, by, is_quiet)
   return phase .. '_quiet', phase .. "_quiet: the time in the machine's fast state"
 end
 
+-- The columns of an interval, each its name and what is asked for: of a rate of a phase those of its
+-- time, turned over.
+local function ends_of(st, sweep, by)
+  local query, out = require 'ridge.store.query', {}
+  local phase, rate = by:match '^(.*)_(%l+)$'
+  local time = by
+  if (rate == 'gflops' or rate == 'gbps') and not query.has(st, sweep, by .. '_lo')
+    and query.has(st, sweep, phase .. '_p95') then
+    time = phase
+  end
+  if not query.has(st, sweep, time .. '_lo') then return out end
+  out[1], out[2] = { by .. '_lo', by .. '_lo' }, { by .. '_hi', by .. '_hi' }
+  if time ~= by then
+    out[1][2] = ('%s * %s / %s_hi'):format(by, time, time)
+    out[2][2] = ('%s * %s / %s_lo'):format(by, time, time)
+  end
+  if query.has(st, sweep, minutes.column(time)) then
+    out[3] = { minutes.column(by), minutes.column(time) }
+  end
+  return out
+end
+
 --- Print the best points.
 ---@param argv string[]
 ---@return integer status
@@ -179,20 +201,22 @@ function M.main(argv)
     local columns = { 'trial' }
     for _, name in ipairs(params) do columns[#columns + 1] = name end
     columns[#columns + 1] = by
-    if query.has(st, sweep, by .. '_lo') then
-      columns[#columns + 1], columns[#columns + 2] = by .. '_lo', by .. '_hi'
+    local asked = { unpack(columns) }
+    for _, each in ipairs(ends_of(st, sweep, by)) do
+      columns[#columns + 1], asked[#asked + 1] = each[1], each[2]
     end
-    local drift = minutes.column(by)
-    if query.has(st, sweep, drift) then columns[#columns + 1] = drift end
-    columns[#columns + 1] = 'grade'
+    columns[#columns + 1], asked[#asked + 1] = 'grade', 'grade'
     -- alone first: what is wrong in it is said of what was typed, and brackets stay in it
     if opt.where ~= '' then require('ridge.store.expression').parse(opt.where) end
     -- the fast state of some points was not seen: they have no place among those of others
     local seen = by:find '_quiet$' and (' and %s > 0'):format(by) or ''
     local where = ("state = 'ok'%s%s"):format(seen,
       opt.where ~= '' and (' and (%s)'):format(opt.where) or '')
-    local found = query.ask(st, sweep.name, { columns = table.concat(columns, ', '), where = where,
+    local found = query.ask(st, sweep.name, { columns = table.concat(asked, ', '), where = where,
       sort = (better > 0 and '-' or '') .. by })
+    for i, name in ipairs(asked) do
+      if name ~= columns[i] then found.titles[i] = columns[i] end
+    end
     local chosen = choose(found, place(columns, by), opt.disturbed)
     local undecided, last = stand(chosen, columns, by, better)
     local most = without_minutes(chosen, columns, by)

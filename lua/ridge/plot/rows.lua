@@ -160,8 +160,9 @@ function M.own_interval(row, name)
   return bounded(v, lo, hi)
 end
 
--- A time without an interval was seen in too few passes to be compared.
+-- A time without an interval, and a rate over it, was seen in too few passes to be compared.
 local function is_undecided(row, name)
+  name = minutes.rate_of(row, name) or name
   return (row[name .. '_p95'] ~= nil or name:find '_quiet$' ~= nil) and row[name .. '_lo'] == nil
 end
 

@@ -26,13 +26,35 @@ end
 ---@return string column
 function M.column(name) return (name:gsub('_quiet$', '')) .. '_between_minutes' end
 
---- The interval of a row's time as its own sweep knows it.
+local RATES = { gflops = true, gbps = true }
+
+--- The phase that a column is a rate of: a count over its time.
 ---@param row table      of ridge.store.results
----@param name string    column of a time
+---@param name string
+---@return string|nil phase  nil where it is something else
+-- >> minutes.rate_of(row, 'fwd_gflops') == 'fwd'
+function M.rate_of(row, name)
+  local phase, rate = name:match '^(.*)_(%l+)$'
+  if RATES[rate] and row[phase .. '_p95'] ~= nil and row[name .. '_lo'] == nil
+    and type(row[phase]) == 'number' and type(row[name]) == 'number' then
+    return phase
+  end
+end
+
+--- The interval of a row's time, or of a rate over it, as its own sweep knows it.
+---@param row table      of ridge.store.results
+---@param name string    column of a time or a rate
 ---@param whole any      true: with what other minutes differ by, as it is stored
 ---@return number|nil lo nil where it has none
 ---@return number|nil hi
 function M.ends(row, name, whole)
+  local phase = M.rate_of(row, name)
+  if phase then
+    local lo, hi = M.ends(row, phase, whole)
+    if not (lo and hi and lo > 0) then return nil end
+    local count = row[name] * row[phase]
+    return count / hi, count / lo
+  end
   local med, lo, hi, sd = row[name], row[name .. '_lo'], row[name .. '_hi'], row[M.column(name)]
   if type(med) ~= 'number' or type(lo) ~= 'number' or type(hi) ~= 'number'
     or type(sd) ~= 'number' or whole then

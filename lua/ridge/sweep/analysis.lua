@@ -11,6 +11,9 @@ local function numbers(row, name)
   local v = row[name]
   if type(v) ~= 'number' or v ~= v then return nil end
   local lo, hi = minutes.ends(row, name)
+  -- a time in too few passes may be anything
+  local is_time = row[name .. '_p95'] ~= nil or minutes.rate_of(row, name)
+  if is_time and not lo then return v, 0, math.huge end
   lo, hi = lo or v, hi or v
   lo = lower(v, lo, hi)
   return v, math.min(lo, hi), math.max(lo, hi)

@@ -262,6 +262,34 @@ describe('a sweep', function()
     assert.matches('up to 4%d%.%d %% for what other minutes differ by', text)
   end)
 
+  it('knows its rates as well as its times, in top, in maps and on a front', function()
+    local sw, db = measured('u', 0.02)
+    local _, by_rate = program.run { 'top', 'steps', '--by', 'fwd.gflops', '--db', db }
+    local _, by_time = program.run { 'top', 'steps', '--by', 'fwd', '--db', db }
+    local function standing(text)
+      local out = {}
+      for word in text:gmatch '%f[%a](%l+)\n' do out[#out + 1] = word end
+      return out
+    end
+    assert.is_true(#standing(by_rate) >= 10, by_rate)
+    assert.same(standing(by_time), standing(by_rate))
+    assert.matches('fwd_gflops_lo +fwd_gflops_hi +grade +standing', by_rate)
+    local rows = sw:results()
+    local a, b = rows[1], rows[2]
+    local lo, hi = minutes.ends(a, 'fwd_gflops')
+    local t_lo, t_hi = minutes.ends(a, 'fwd')
+    near(a.fwd_flops / t_hi, lo)
+    near(a.fwd_flops / t_lo, hi)
+    for _, row in ipairs { a, b } do row.fwd_lo, row.fwd_hi = 500, 2000 end
+    assert.equal('open', rows_of.verdict(a, b, 'fwd_gflops'))
+    assert.equal(2, #analysis.pareto({ a, b }, { max = 'fwd_gflops' }))
+    -- and not at all in too few passes
+    for _, row in ipairs { a, b } do row.fwd_lo, row.fwd_hi = nil, nil end
+    assert.equal('open', rows_of.verdict(a, b, 'fwd_gflops'))
+    assert.equal(2, #analysis.pareto({ a, b }, { max = 'fwd_gflops' }))
+    assert.equal(2, #analysis.pareto({ a, b }, { min = 'fwd' }))
+  end)
+
   it('tells a drift of its anchor from points that carry it', function()
     local points = {}
     for i = 1, 6 do
