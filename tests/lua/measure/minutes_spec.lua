@@ -96,10 +96,28 @@ describe('what minutes differ by', function()
     assert.is_true(statistics.median(none) < 0.006, statistics.median(none))
   end)
 
-  it('is all of it where each of them is one time', function()
-    local list, levels = {}, { 0.01, -0.02, 0.03, 0, -0.01 }
-    for i, level in ipairs(levels) do list[i] = { at = 300 * i, logs = { level } } end
-    near(2.776 / 2 * statistics.sd(levels), minutes.spread(list), 1e-4) -- Student's of 4
+  it('is their variance less that of medians of so few, by hand', function()
+    local levels, list = { 0, 0.03, -0.01, 0.02, 0.01 }, {}   -- variance 2.5e-4, mean 0.01
+    local function spread(n, d)
+      for i, level in ipairs(levels) do
+        list[i] = { at = 300 * i, logs = n == 1 and { level } or n == 2 and { level - d, level + d }
+          or { level - d, level, level + d } }
+      end
+      return minutes.spread(list)
+    end
+    local t = 2.776445105 / 2   -- of four degrees of freedom
+    near(t * math.sqrt(2.5e-4), spread(1), 1e-8)
+    -- the robust variance of d and d is (1.4826 d)^2; of a median of three pi / 2 of a third of it
+    near(t * math.sqrt(2.5e-4 - (1.4826 * 0.01) ^ 2 * math.pi / 2 / 3), spread(3, 0.01), 1e-8)
+    near(t * math.sqrt(2.5e-4 - (1.4826 * 0.005) ^ 2 / 2), spread(2, 0.005), 1e-8)
+    assert.equal(0, spread(3, 0.05))
+  end)
+
+  it('is of whole minutes of a record', function()
+    local found = minutes.groups { { at = 0, log = 1 }, { at = 59.9, log = 2 }, { at = 60, log = 3 },
+      { at = 185, log = 4 }, { at = 61, log = 5 } }
+    assert.same({ { at = 0, logs = { 1, 2 } }, { at = 60, logs = { 3, 5 } },
+      { at = 180, logs = { 4 } } }, found)
   end)
 
   it('does not take a stall for a minute', function()
