@@ -128,6 +128,20 @@ describe('the interval of pass medians', function()
   end)
 end)
 
+describe('the parts of the variance', function()
+  it('are those of the pass with the fewest windows, whichever it is', function()
+    -- of one window a median varies as much as a window does
+    local logs, windows, meds = { 0.3, 0, -0.2, 0.1, -0.3 }, {}, {}
+    for i, x in ipairs(logs) do
+      meds[i] = math.exp(x)
+      windows[i] = i == 2 and { meds[i] } or { math.exp(x - 0.1), meds[i], math.exp(x + 0.1) }
+    end
+    local found = passes.interval(meds, { windows = windows })
+    near(0.1, found.within)
+    near(math.sqrt(statistics.sd(logs) ^ 2 - 0.01), found.between)
+  end)
+end)
+
 describe('coverage of passes', function()
   local function share(of, generator, n)
     local r, hits = random.new(4711 + n), 0
@@ -239,6 +253,21 @@ describe('the fast state', function()
     assert.is_nil(passes.quiet { { 22, 37 }, { 37, 37.1 }, { 37.2, 22 }, { 37, 37 } })
     assert.is_nil(passes.quiet { 10, 10.1 })
     assert.is_nil(passes.quiet {})
+  end)
+
+  it('is no handful of windows, however fast, in however many passes', function()
+    local windows = {}
+    for i = 1, 10 do windows[i] = { 100 + i / 10, 101 - i / 10, 99 + i / 20, 100.5 } end
+    for i = 1, 3 do windows[i][2] = 50 + i / 100 end   -- 7.5 % of them
+    local found = passes.quiet(windows)
+    assert.equal(1, found.share)
+    assert.equal(1, found.states)
+    assert.is_true(found.med > 99 and found.med < 101)
+    windows[4][2], windows[5][2] = 50, 50.01   -- an eighth are a state
+    found = passes.quiet(windows)
+    assert.is_true(found.med < 51)
+    near(5 / 40, found.share)
+    assert.equal(2, found.states)
   end)
 
   it('is everything on a machine of one state, stalls or not', function()
