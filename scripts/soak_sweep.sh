@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Kill sweeps at random moments, go on each time, and compare row by row with a sweep that nobody
 # killed: one process, the whole group of a sweep with four workers, its workers one after the
-# other, and both of a sweep of two workers in five passes, 200 times each (or $1 times). $2 is the seed of
-# the moments; it is printed when left out. Then eight processes write 3,000 points into one
-# database while two read it.
+# other, and both of a sweep of two workers in five passes, 200 times each (or $1 times). $2 is the
+# seed of the moments; it is printed when left out. Then eight processes write 3,000 points into
+# one database while two read it.
 cd "$(dirname "$0")/.." || exit 1
 LUA_PATH='lua/?.lua;lua/?/init.lua;;'
 export LUA_PATH

@@ -156,8 +156,8 @@ local function time_of(known, by, is_quiet)
   return phase .. '_quiet', phase .. "_quiet: the time in the machine's fast state"
 end
 
--- The columns of an interval, each its name and what is asked for: of a rate of a phase those of its
--- time, turned over.
+-- The columns of an interval, each its name and what is asked for: of a rate of a phase those of
+-- its time, turned over.
 local function ends_of(st, sweep, by)
   local query, out = require 'ridge.store.query', {}
   local phase, rate = by:match '^(.*)_(%l+)$'

@@ -72,8 +72,8 @@ local ENV = [[/* newest environment */ SELECT e.id FROM main.env e
     AND CASE WHEN json_valid(e.vars) THEN json_extract(e.vars, '$.threads') END = ?3
   ORDER BY e.id DESC LIMIT 1]]
 
---- The same for what is no sweep, as ranks that are started: by the environment of this machine that
---- was measured last at the threads in use.
+--- The same for what is no sweep, as ranks that are started: by the environment of this machine
+--- that was measured last at the threads in use.
 ---@param path string database file, which need not exist
 ---@param lab table|nil ridge.sweep.lab
 ---@return table source of ridge.measure.minutes

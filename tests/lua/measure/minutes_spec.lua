@@ -114,8 +114,8 @@ describe('what minutes differ by', function()
   end)
 
   it('is of whole minutes of a record', function()
-    local found = minutes.groups { { at = 0, log = 1 }, { at = 59.9, log = 2 }, { at = 60, log = 3 },
-      { at = 185, log = 4 }, { at = 61, log = 5 } }
+    local found = minutes.groups { { at = 0, log = 1 }, { at = 59.9, log = 2 },
+      { at = 60, log = 3 }, { at = 185, log = 4 }, { at = 61, log = 5 } }
     assert.same({ { at = 0, logs = { 1, 2 } }, { at = 60, logs = { 3, 5 } },
       { at = 180, logs = { 4 } } }, found)
   end)

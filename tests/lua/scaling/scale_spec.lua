@@ -76,8 +76,8 @@ describe('a training that is scaled', function()
       { machine = 2, threads = 1, processors = 2, messages = 'as given', alpha_ns = 200,
         beta_ns = 0.5 })
     assert.matches('\n0 of 1 steps that were measured', text)
-    assert.matches('\nSteps hold 3.6 % for what other minutes differ by, efficiencies none of it.\n',
-      text, 1, true)
+    assert.matches('\nSteps hold 3.6 % for what other minutes differ by, efficiencies none of '
+      .. 'it.\n', text, 1, true)
     -- below five starts there is none
     local few = steps.together({ list[1], list[2] }, { 1 }, around)[1].step
     assert.is_nil(few.lo)

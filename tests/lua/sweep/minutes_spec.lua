@@ -320,7 +320,8 @@ describe('a sweep', function()
   it('says in show how much of an interval it is, and what is left', function()
     local sw, db = measured('l', 0.02)
     local _, text = program.run { 'show', tostring(sw:results()[1].trial), '--db', db }
-    assert.matches('of the interval [34]%.%d %% is drift, assumed: what other minutes differ by', text)
+    assert.matches('of the interval [34]%.%d %% is drift, assumed: what other minutes differ by',
+      text)
     local _, plain = measured('m', nil)
     local _, other = program.run { 'show', '1', '--db', plain }
     assert.matches('passes', other)
