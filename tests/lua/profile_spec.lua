@@ -56,6 +56,45 @@ describe('ridge.profile', function()
     assert.equal('true\ttrue\nstatus 0\n', text)
   end)
 
+  it('that goes on for long forgets what was before its first event', function()
+    -- a step is a window of time, and so is what lies between two yields
+    for _, how in ipairs { 'wait = 1, active = 1, repeats = 0, num_steps = 20000', 'yields' } do
+      local text = output(([[
+        local ridge, how = require "ridge", %q
+        local x, p = ridge.randn(4), nil
+        if how == "yields" then
+          local go = coroutine.wrap(function()
+            return ridge.profile(function()
+              for _ = 1, 20000 do x:exp() coroutine.yield() end
+            end, { bytes = 2 ^ 17 })
+          end)
+          repeat p = go() until p
+        else
+          local o = loadstring("return {" .. how .. "}")()
+          o.bytes = 2 ^ 17
+          p = ridge.profile(function() x:exp() end, o)
+        end
+        local kept, ns = 0, 0
+        for _, op in ipairs(p.operations) do if op.op == "exp" then kept = kept + op.calls end end
+        for _, w in ipairs(p.windows) do ns = ns + w.to - w.from end
+        print(kept + p.dropped >= 10000, kept >= 1000, #p.windows < 9000, #p.windows >= kept,
+          math.abs(ns - p.ns) < 1, p.all_ns > 2 * p.ns)]]):format(how))
+      assert.equal('true\ttrue\ttrue\ttrue\ttrue\ttrue\nstatus 0\n', text)
+    end
+  end)
+
+  it('keeps no samples of steps that had none', function()
+    local text = output [[
+      local samples = require("ridge") and require "ridge.profile.samples"
+      local entry = samples.new()
+      entry.wanted = true
+      samples.SAMPLING.on(entry)
+      for _ = 1, 50 do samples.want(entry, false) samples.want(entry, true) end
+      samples.SAMPLING.off(entry)
+      print(#entry.parts < 25)]]
+    assert.equal('true\nstatus 0\n', text)
+  end)
+
   it('leaves a script alive that its last sample reaches late', function()
     local text = output [[
       local ffi = require "ffi"

@@ -126,6 +126,23 @@ describe('a trace of made-up events', function()
     assert.same({}, of(made, 'f'))
   end)
 
+  it('has what lies across the end of another on a track beside it, with its arrows', function()
+    -- a section that waits, one that others begin meanwhile and end behind it, and what is in each
+    local made = written(profile { { 'one', 0, 50000, kind = 'range' },
+      { 'a', 1000, 2000, parent = 0 }, { 'two', 10000, 90000, kind = 'range' },
+      { 'b', 11000, 12000, parent = 2 }, { 'c', 20000, 21000, parent = 0 },
+      { 'b_back', 60000, 61000, parent = 2, origin = 3 }, { 'd', 95000, 96000 } })
+    assert.same({ { 'one', 0, 1 }, { 'a', 1, 1 }, { 'two', 10, 2 }, { 'b', 11, 2 }, { 'c', 20, 1 },
+      { 'b_back', 60, 2 }, { 'd', 95, 1 } }, of(made, 'X', 'tid'))
+    assert.same({ { 'gradient', 11.5, 2 } }, of(made, 's', 'tid'))
+    assert.same({ { 'gradient', 60.5, 2 } }, of(made, 'f', 'tid'))
+    local names = {}
+    for _, e in ipairs(made.traceEvents) do
+      if e.name == 'thread_name' then names[e.tid] = e.args.name end
+    end
+    assert.same({ 'host', 'host, beside it 1' }, names)
+  end)
+
   it('says how many events went, and is written where none are there', function()
     assert.equal('12', written(profile({ { 'a', 0, 1 } }, nil, 12)).otherData.dropped)
     local made = written(profile({}, {}))

@@ -125,6 +125,30 @@ describe('a trace', function()
     assert.is_true(theirs.slices > 60 and theirs.flows > 10 and theirs.samples > 60)
   end)
 
+  reads('of coroutines whose sections wait for each other is opened with all of them', function()
+    local path = folder .. '/x.json'
+    local function work(p, name)
+      return coroutine.wrap(function()
+        for _ = 1, 4 do
+          p:section(name, function() ridge.ones(9):exp() coroutine.yield() ridge.ones(9):exp() end)
+        end
+      end)
+    end
+    ridge.profile(function(p)
+      local one, other = work(p, 'one'), work(p, 'other')
+      for _ = 1, 5 do one() other() end
+    end, { rows = 5 }):trace(path)
+    local sections, calls, wrong = perfetto(path,
+      "select name, count(*) from slice where name in ('one', 'other') group by 1 order by 1",
+      [[select p.name, count(*) from slice c join slice p on c.parent_id = p.id
+        where c.name = 'exp' group by 1 order by 1]],
+      "select name, value from stats where severity != 'info' and value > 0")
+    assert.same({ { 'one', 4 }, { 'other', 4 } }, sections)
+    assert.same({ { 'one', 8 }, { 'other', 8 } }, calls)
+    assert.same({}, wrong)
+    assert.same({}, catapult(path).warnings)
+  end)
+
   reads('that is none is none to them', function()
     local path = folder .. '/x.json'
     local file = assert(io.open(path, 'w'))

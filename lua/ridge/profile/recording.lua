@@ -17,6 +17,7 @@ local state = require 'ridge.state'
 local M = {}
 
 local ROOM = 2 ^ 17 -- events whose memory is there before the first: 16 MB
+local WINDOWS = 2 ^ 12 -- that are kept before it is asked which the ring has lost
 local KINDS = 'op step plan range copy wait'
 
 -- -- The reader -------------------------------------------------------------------------------
@@ -63,7 +64,8 @@ function M.new(opt)
   local kinds = opt.memory and KINDS .. ' alloc free' or KINDS
   local scheduled = opt.active ~= nil
   return setmetatable({
-    opt = opt, windows = {}, open = {}, notes = {}, taken = 0, measured = 0,
+    opt = opt, windows = {}, most_windows = WINDOWS, lost_ns = 0, open = {}, notes = {}, taken = 0,
+    measured = 0,
     cycle = scheduled and opt.wait + opt.warmup + opt.active or nil,
     hearing = { kinds = kinds, capacity = ring.fitting(opt.bytes), hears = not scheduled },
   }, Recording)
@@ -85,9 +87,42 @@ local function close_window(self)
   end
 end
 
+-- When the first event that is there began; nil: there is none, or none was lost.
+local function first_kept(reader)
+  if reader:facts().dropped == 0 then return nil end
+  local event = reader:each()()
+  return event and event.begin_ns
+end
+
+-- Time of which no event is left is not held against those that are.
+local function leave_out(self, first)
+  local kept = {}
+  for _, window in ipairs(self.windows) do
+    if window.to > first then
+      local from = math.max(window.from, first)
+      self.lost_ns = self.lost_ns + from - window.from
+      kept[#kept + 1] = { from = from, to = window.to, first = window.first,
+        behind = window.behind }
+    else
+      self.lost_ns = self.lost_ns + window.to - window.from
+    end
+  end
+  self.windows = kept
+end
+
+-- A schedule without an end, or a coroutine that yields, opens a window each time: those whose
+-- events the ring has lost go with them, or an hour of short steps would fill the memory.
+local function leave_out_old(self)
+  if #self.windows < self.most_windows then return end
+  local first = self.hearing.reader and first_kept(self.hearing.reader)
+  if first then leave_out(self, first) end
+  self.most_windows = math.max(WINDOWS, 2 * #self.windows)
+end
+
 local function open_window(self)
   local last = self.windows[#self.windows]
   if last and not last.to then return end
+  leave_out_old(self)
   self.windows[#self.windows + 1] = { first = tonumber(C.rg_ring_serial()),
     from = tonumber(C.rg_clock_ns()) }
 end
@@ -198,20 +233,6 @@ local function close_sections(self)
   end
 end
 
--- Time of which no event is left is not held against those that are.
-local function leave_out_lost(self, copy, facts)
-  if facts.dropped == 0 or copy.n == 0 then return end
-  local first = tonumber(copy.events[0].begin_ns)
-  local kept = {}
-  for _, window in ipairs(self.windows) do
-    if window.to > first then
-      kept[#kept + 1] = { from = math.max(window.from, first), to = window.to,
-        first = window.first, behind = window.behind }
-    end
-  end
-  self.windows = kept
-end
-
 local function total(windows)
   local ns = 0
   for _, window in ipairs(windows) do ns = ns + window.to - window.from end
@@ -237,7 +258,6 @@ function Recording:finish()
     counts, uncounted = self.counters:finish()
     self.counters = nil
   end
-  local began = self.windows[1] and self.windows[1].from
   close_sections(self)
   local waited, err = pcall(call.check, C.rg_device_wait(C.RG_EVERY_DEVICE))
   close_window(self)
@@ -253,12 +273,11 @@ function Recording:finish()
   reader:close()
   say_steps(self)
   self.over = true
-  local all_ns = total(self.windows)
-  leave_out_lost(self, copy, facts)
-  return { copy = copy, windows = self.windows, facts = facts, ns = total(self.windows),
-    all_ns = all_ns, notes = self.notes, counts = counts, uncounted = uncounted,
-    traced = traced, untraced = self.untraced,
-    began = began or facts.begin_ns }
+  if facts.dropped > 0 and copy.n > 0 then leave_out(self, tonumber(copy.events[0].begin_ns)) end
+  local ns = total(self.windows)
+  return { copy = copy, windows = self.windows, facts = facts, ns = ns, all_ns = ns + self.lost_ns,
+    notes = self.notes, counts = counts, uncounted = uncounted, traced = traced,
+    untraced = self.untraced }
 end
 
 return M

@@ -25,7 +25,7 @@ local function collect()
   local text, ticks, lost, untold, taken = active[1].host.sample_stop()
   local part = { text = text, ticks = ticks }
   for _, entry in ipairs(active) do
-    entry.parts[#entry.parts + 1] = part
+    if ticks ~= '' then entry.parts[#entry.parts + 1] = part end -- steps mostly have none
     entry.lost, entry.untold = entry.lost + lost, entry.untold + untold
     entry.taken = entry.taken or taken
   end

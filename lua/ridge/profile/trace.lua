@@ -11,19 +11,55 @@ local M = {}
 
 local PROCESS, HOST = 1, 1 -- numbers of the process and of the track that the host's calls are on
 
--- Tracks: the host's own, and one for each stream of a device, and for the kernels of one.
+-- Tracks: the host's own, and one for each stream of a device, and for the kernels of one. `more`
+-- gives a further one of the host's.
 local function tracks()
   local by, n = {}, HOST
+  local function more()
+    n = n + 1
+    return n
+  end
   return function(event, what)
     local key = ('%s %s %d'):format(event.device, what or 'stream', event.stream)
     local track = by[key]
     if not track then
-      n = n + 1
-      track = n
+      track = more()
       by[key] = track
       return track, key
     end
     return track
+  end, more
+end
+
+-- What the host's tracks have open: on a track slices lie in each other or one behind the other,
+-- and a reader drops one that does not. A section stays open while its coroutine waits, and others
+-- begin and end their own across its end: those are on a track beside it.
+local function host_tracks(more)
+  local lanes, lane_of = {}, {} -- {track =, depth =, ends}; by the serial of what holds others
+  local function fits(lane, from, to)
+    while lane.depth > 0 and lane[lane.depth] <= from do lane.depth = lane.depth - 1 end
+    return lane.depth == 0 or to <= lane[lane.depth]
+  end
+  return function(event, from, to)
+    local lane = lane_of[event.parent] or lanes[1]
+    if not (lane and fits(lane, from, to)) then
+      lane = nil
+      for i = 1, #lanes do
+        if fits(lanes[i], from, to) then
+          lane = lanes[i]
+          break
+        end
+      end
+    end
+    local new = not lane
+    if new then
+      lane = { track = #lanes == 0 and HOST or more(), depth = 0 }
+      lanes[#lanes + 1] = lane
+    end
+    lane.depth = lane.depth + 1
+    lane[lane.depth] = to
+    if tree.HOLDS[event.kind] then lane_of[event.serial] = lane end
+    return lane.track, new and ('host, beside it %d'):format(#lanes - 1)
   end
 end
 
@@ -78,15 +114,15 @@ local function memory_of(put, event, base, live)
 end
 
 -- An arrow from a call to the first part of its gradient.
-local function flow_of(put, event, base, wanted, found, from, to)
+local function flow_of(put, event, track, base, wanted, found, from, to)
   local middle = micros((from + to) / 2 - base)
   if wanted[event.serial] and not event.origin then
     put('{"name":"gradient","cat":"gradient","ph":"s","id":%d,"ts":%s,"pid":%d,"tid":%d}',
-      event.serial, middle, PROCESS, HOST)
+      event.serial, middle, PROCESS, track)
     found[event.serial] = true
   elseif event.origin and found[event.origin] then
     put('{"name":"gradient","cat":"gradient","ph":"f","bp":"e","id":%d,"ts":%s,"pid":%d,"tid":%d}',
-      event.origin, middle, PROCESS, HOST)
+      event.origin, middle, PROCESS, track)
     found[event.origin] = nil
   end
 end
@@ -119,7 +155,7 @@ end
 
 -- Kernels on tracks of their own, each with an arrow from the call that asked for it; those without
 -- a time have no place.
-local function kernels_of(put, p, base, track_of)
+local function kernels_of(put, p, base, track_of, asked_on)
   local n = 0
   for row, event in kernels.each(p) do
     if row.from_ns then
@@ -131,7 +167,8 @@ local function kernels_of(put, p, base, track_of)
       if event and event.end_ns then
         n = n + 1
         put('{"name":"launch","cat":"launch","ph":"s","id":%d,"ts":%s,"pid":%d,"tid":%d}', n,
-          micros((event.begin_ns + event.end_ns) / 2 - base), PROCESS, HOST)
+          micros((event.begin_ns + event.end_ns) / 2 - base), PROCESS,
+          asked_on[event.serial] or HOST)
         put('{"name":"launch","cat":"launch","ph":"f","bp":"e","id":%d,"ts":%s,"pid":%d,"tid":%d}',
           n, micros((row.from_ns + row.to_ns) / 2 - base), PROCESS, track)
       end
@@ -141,7 +178,9 @@ end
 
 local function write(p, out)
   local put, base = writer(out), p.windows[1] and p.windows[1].from or 0
-  local wanted, found, live, track_of = origins(p), {}, {}, tracks()
+  local wanted, found, live, asked_on = origins(p), {}, {}, {} -- asked_on: where not on the first
+  local track_of, more = tracks()
+  local place_on = host_tracks(more)
   out:write('{"displayTimeUnit":"ns","otherData":{"program":"ridge","dropped":"' .. p.dropped
     .. '"},"traceEvents":[')
   put('{"name":"process_name","ph":"M","pid":%d,"args":{"name":"ridge"}}', PROCESS)
@@ -150,8 +189,13 @@ local function write(p, out)
     local from, to = place_of(event, p.windows)
     if from and not MOMENTS[event.kind] then
       local kind, args = event.kind, args_of(event)
+      local on, added = place_on(event, from, to)
+      if on ~= HOST then
+        asked_on[event.serial] = on
+        if added then name_track(put, on, added) end
+      end
       put('{"name":%s,"cat":"%s","ph":"X","ts":%s,"dur":%s,"pid":%d,"tid":%d,"args":{%s}}',
-        escape.json(event.name), kind, micros(from - base), micros(to - from), PROCESS, HOST, args)
+        escape.json(event.name), kind, micros(from - base), micros(to - from), PROCESS, on, args)
       if event.device_ns and event.from_ns == event.from_ns then
         local track, new = track_of(event)
         if new then name_track(put, track, new) end
@@ -159,11 +203,11 @@ local function write(p, out)
           escape.json(event.name), kind, micros(event.from_ns - base),
           micros(math.max(0, event.to_ns - event.from_ns)), PROCESS, track, args)
       end
-      flow_of(put, event, base, wanted, found, from, to)
+      flow_of(put, event, on, base, wanted, found, from, to)
     end
     if from then memory_of(put, event, base, live) end
   end
-  kernels_of(put, p, base, track_of)
+  kernels_of(put, p, base, track_of, asked_on)
   out:write '\n]}\n'
 end
 

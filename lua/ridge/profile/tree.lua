@@ -8,6 +8,10 @@ local ranges = require 'ridge.ranges'
 local M = {}
 
 local CONTAINERS = { range = true, plan = true }
+
+--- Kinds of events that others are in.
+M.HOLDS = CONTAINERS
+
 local MOMENTS = { alloc = true, free = true }
 local SECTION, MODULE, COMPOUND = 'section', 'module', 'compound'
 
