@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 --- `ridge watch`: a sweep of another process as it fills in, or a run as it goes on.
 
+local colour = require 'ridge.show.colour'
 local stored = require 'ridge.cli.stored'
 local plain = require 'ridge.plain'
 
@@ -159,7 +160,7 @@ end
 
 local function watch_sweep(st, name, opt)
   local sweep = require('ridge.store.query').sweep(st, name)
-  local terminal = require('ridge.host').is_terminal(1)
+  local terminal = colour.moves(require('ridge.host').is_terminal(1))
   local depth = require('ridge.plot.terminal').depth(terminal)
   if terminal then return in_terminal(st, sweep, opt, depth) end
   return in_lines(st, sweep, opt)
@@ -173,7 +174,7 @@ function M.main(argv)
     if not rest[1] then
       return stored.fail('watch', 'a sweep is missing; ridge sweeps lists them')
     end
-    local status = as_run(opt, rest[1], require('ridge.host').is_terminal(1))
+    local status = as_run(opt, rest[1], colour.moves(require('ridge.host').is_terminal(1)))
     if status then return status end
     local store = require 'ridge.store'
     local st = store.open(opt.db ~= '' and opt.db or store.default_path(), 'read')

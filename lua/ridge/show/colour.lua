@@ -11,12 +11,17 @@ local CODES = {
 
 M.enabled = false
 
+--- Whether lines of a terminal can be drawn again, over those that are there: TERM=dumb says no.
+---@param is_terminal boolean whether the output is one
+---@return boolean
+function M.moves(is_terminal) return is_terminal and os.getenv 'TERM' ~= 'dumb' end
+
 --- Whether colour should be on for a terminal: NO_COLOR (no-color.org) and TERM=dumb say no.
 ---@param is_terminal boolean whether the output is one
 ---@return boolean enabled
 function M.wanted(is_terminal)
   local no = os.getenv 'NO_COLOR'
-  return is_terminal and not (no and no ~= '') and os.getenv 'TERM' ~= 'dumb'
+  return M.moves(is_terminal) and not (no and no ~= '')
 end
 
 --- The text in a colour, or as it is while colour is off.

@@ -7,6 +7,7 @@
 -- `RIDGE_PROGRESS` is off, plain, bar or live. Drawing happens between timed regions only.
 
 local clock = require 'ridge.store.clock'
+local colour = require 'ridge.show.colour'
 local ffi = require 'ffi'
 local plain = require 'ridge.plain'
 
@@ -45,7 +46,7 @@ local function style(given)
   if wanted == 'off' or wanted == 'plain' or wanted == 'bar' or wanted == 'live' then
     return wanted
   end
-  return ffi.C.rg_progress_isatty(STDERR) == 1 and 'live' or 'plain'
+  return colour.moves(ffi.C.rg_progress_isatty(STDERR) == 1) and 'live' or 'plain'
 end
 
 --- Begin to show a sweep.

@@ -109,4 +109,29 @@ describe('ridge watch', function()
     assert.is_nil(seen:find('▀', 1, true))
     program.remove(home)
   end)
+
+  it('moves no cursor where the terminal has none: TERM=dumb gets lines, and so does a run', function()
+    local home = program.folder()
+    local function typed(...)
+      local term = program.prompt(home, { TERM = 'dumb', NO_COLOR = '', RIDGE_DB = db,
+        RIDGE_LOCKS = home .. '/locks' }, { ... })
+      local status = term:wait()
+      return term.output, status
+    end
+    local seen, status = typed('watch', 'field')
+    assert.equal(0, status)
+    assert.matches('^field  11 ok, 1 error of 12', seen)
+    assert.is_nil(seen:find '\27')
+    local m = require('ridge').monitor { tensorboard = home .. '/one', total = 2 }
+    for i = 1, 2 do m:record { loss = 1 / i } end
+    m:close()
+    seen, status = typed('watch', home .. '/one')
+    assert.equal(0, status)
+    assert.matches('loss 0%.5.*ended\r?\n$', seen)
+    assert.is_nil(seen:find '\27')
+    seen = typed('sweep', folder .. '/field.lua', '--no-calibrate', '--new', '--no-reuse')
+    assert.matches('12/12', seen)
+    assert.is_nil(seen:find '\27')
+    program.remove(home)
+  end)
 end)
