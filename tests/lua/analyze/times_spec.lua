@@ -69,6 +69,21 @@ describe('rounds of an analysis', function()
     assert.equal(1, rounds(1, { rounds = 1 }))
   end)
 
+  it('are chosen by the least of some steps: the first ones may be cold', function()
+    -- rounds, and steps before the first watched one: those, one that wakes threads, a plain one
+    local function chosen(first, opt)
+      local got, order = timed(function(i) return first[i] or first[#first] end, plainly, opt)
+      return { got.rounds, #order:match '^p+' - 2 }
+    end
+    assert.same({ 30, 5 }, chosen { 175, 74, 85, 25, 3.6 })
+    assert.same({ 25, 6 }, chosen { 12, 10 })
+    assert.same({ 10, 6 }, chosen { 25, 70 })
+    assert.same({ 30, 1 }, chosen { 8, 0.2 })   -- there are no more
+    assert.same({ 4, 3 }, chosen { 200, 190, 180, 0.2 }) -- they took half a second
+    assert.same({ 4, 1 }, chosen { 600, 0.2 })
+    assert.same({ 5, 1 }, chosen({ 80, 0.2 }, { rounds = 5 }))
+  end)
+
   it('of none say nothing', function()
     local got, order = timed(same(1), plainly, { rounds = 0 })
     assert.is_nil(got)
