@@ -288,6 +288,22 @@ describe('an alarm of memory', function()
   end)
 end)
 
+describe('what is done about an alarm', function()
+  it('rings no alarm, however much memory it takes', function()
+    local rang, kept, inner = 0, { ridge.ones(1024, 1024) }, 'none'
+    local alarm = memory.alarm(1, { say = function() end, act = function(told)
+      rang = rang + 1
+      if rang < 4 then kept[#kept + 1] = ridge.ones(1024, 1024) end
+      inner = told.alarm:check()
+    end })
+    alarm:check()
+    local n = rang
+    alarm:remove()
+    assert.equal(1, n)
+    assert.is_nil(inner)
+  end)
+end)
+
 describe('what the system says of memory (F9)', function()
   it('has the fields of document 001', function()
     local s = memory.system()

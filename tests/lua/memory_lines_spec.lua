@@ -281,4 +281,12 @@ describe('the curve of live memory', function()
     assert.equal(1000, t.events)
     assert.matches('later events not kept', t:text())
   end)
+
+  it('of a mark and one of another device is none', function()
+    local mark, other = memory.mark(), memory.mark()
+    other.number, other.device = other.number + 1, 'gpu:0'
+    local ok, err = pcall(mark.grew, mark, other)
+    assert.is_false(ok)
+    assert.matches('mark:grew: a mark of cpu is expected, got one of gpu:0', tostring(err), 1, true)
+  end)
 end)

@@ -285,6 +285,13 @@ describe('a curve of memory', function()
       .. '  20 B   1 %       1  c', (plain(t):gsub(' +$', '')))
   end)
 
+  it('that is as high twice has its peak where it was so first', function()
+    local t = timeline { { 'alloc', 'cpu', 100, 100, 1, 'a', nil, 1e9 },
+      { 'free', 'cpu', 100, 0, 1, nil, nil, 2e9 }, { 'alloc', 'cpu', 100, 100, 2, 'b', nil, 3e9 } }
+    assert.equal(1, t.peak_s)
+    assert.same({ { line = 'a', bytes = 100, blocks = 1 } }, t.at_peak)
+  end)
+
   it('that only falls has its peak before, and one of nothing is empty', function()
     local t = timeline { { 'free', 'cpu', 100, 900, 1 }, { 'free', 'cpu', 100, 800, 2 } }
     assert.same({ 1000, 1000, 800 }, { t.peak, t.before, t.live })

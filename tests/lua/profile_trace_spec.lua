@@ -131,9 +131,10 @@ describe('a trace of made-up events', function()
     local made = written(profile { { 'one', 0, 50000, kind = 'range' },
       { 'a', 1000, 2000, parent = 0 }, { 'two', 10000, 90000, kind = 'range' },
       { 'b', 11000, 12000, parent = 2 }, { 'c', 20000, 21000, parent = 0 },
-      { 'b_back', 60000, 61000, parent = 2, origin = 3 }, { 'd', 95000, 96000 } })
+      { 'b_back', 60000, 61000, parent = 2, origin = 3 }, { 'd', 95000, 96000 },
+      { 'behind', 96000, 97000 } })
     assert.same({ { 'one', 0, 1 }, { 'a', 1, 1 }, { 'two', 10, 2 }, { 'b', 11, 2 }, { 'c', 20, 1 },
-      { 'b_back', 60, 2 }, { 'd', 95, 1 } }, of(made, 'X', 'tid'))
+      { 'b_back', 60, 2 }, { 'd', 95, 1 }, { 'behind', 96, 1 } }, of(made, 'X', 'tid'))
     assert.same({ { 'gradient', 11.5, 2 } }, of(made, 's', 'tid'))
     assert.same({ { 'gradient', 60.5, 2 } }, of(made, 'f', 'tid'))
     local names = {}

@@ -237,4 +237,22 @@ describe('a run that is watched', function()
     run:close()
     assert.equal(1, run.last.progress)
   end)
+
+  it('goes on in another file from where that begins', function()
+    local function steps(from, to)
+      local m = ridge.monitor { tensorboard = folder, total = 10 }
+      m.steps = from
+      for _ = from + 1, to do m:step(function() end) end
+      m:close()
+    end
+    steps(0, 2)
+    local run = live.open(folder)
+    run:look()
+    assert.near(0.1, run.first.value, 1e-6)
+    steps(5, 7)
+    run:look()
+    run:close()
+    assert.near(0.7, run.last.progress, 1e-6)
+    assert.near(0.6, run.first.value, 1e-6) -- what was before took no time here
+  end)
 end)
