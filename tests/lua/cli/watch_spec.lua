@@ -110,7 +110,7 @@ describe('ridge watch', function()
     program.remove(home)
   end)
 
-  it('moves no cursor where the terminal has none: TERM=dumb gets lines, and so does a run', function()
+  it('moves no cursor where the terminal has none: with TERM=dumb it prints lines', function()
     local home = program.folder()
     local function typed(...)
       local term = program.prompt(home, { TERM = 'dumb', NO_COLOR = '', RIDGE_DB = db,

@@ -168,6 +168,15 @@ describe('an event file', function()
     assert.same({ 'few/not_finite', 4, 3 }, { list[3].tag, list[3].step, list[3].fields[2][1] })
   end)
 
+  it('says of a single one too that it is not finite, and of none nothing', function()
+    local tags = {}
+    for i, value in ipairs(written(function(w)
+      w:histogram('one', { 1, 0 / 0 }, 1)
+      w:histogram('none', { 1, 2 }, 1)
+    end)) do tags[i] = value.tag end
+    assert.same({ 'one', 'one/not_finite', 'none' }, tags)
+  end)
+
   it('has each number in the bucket below whose end it lies', function()
     for _, x in ipairs { 1e-12, 1.1e-12, 1, 1.1, -1, -1e-12, 1e30, -1e30, 1e-13, -1e-13, 0 } do
       local h = tensorboard.buckets { x }
