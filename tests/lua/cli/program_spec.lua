@@ -273,6 +273,25 @@ describe('ridge', function()
     assert.equal('ridge: the terminal cannot be opened: Too many open files\n1\n', said)
   end)
 
+  it('says that a limit leaves OpenBLAS too little, which would ask for it for ever', function()
+    if os.getenv 'ASAN_OPTIONS' or os.getenv 'TSAN_OPTIONS' then return end -- they take terabytes
+    local function limited(limit, variables)
+      local pipe = io.popen(('bash -c %q 2>&1; echo $?'):format(('ulimit %s; %s timeout -s KILL 60 '
+        .. "./ridge -e 'print(7)'"):format(limit, variables or '')))
+      local said = pipe:read '*a'
+      pipe:close()
+      return said
+    end
+    local sentence = '^ridge: OpenBLAS takes %%d+ MB of address space as it is loaded, 128 MB for '
+      .. 'each of %%d+ threads?, and ulimit %%-%s leaves less: raise it.-\n1\n$'
+    for letter, limit in pairs { v = '-v 200000', d = '-d 100000' } do
+      assert.matches(sentence:format(letter), limited(limit))
+    end
+    assert.matches('of 1 thread, and ulimit -v leaves less: raise it\n1\n',
+      limited('-v 200000', 'OMP_NUM_THREADS=1'), 1, true)
+    assert.equal('7\n0\n', limited('-v 400000', 'OMP_NUM_THREADS=1'))
+  end)
+
   it('tells its version and its usage', function()
     local status, out = run { '--version' }
     assert.equal(0, status)
