@@ -5,6 +5,7 @@
 local arity = require 'ridge.onnx.arity'
 local blame = require 'ridge.blame'
 local node = require 'ridge.onnx.node'
+local older = require 'ridge.onnx.older'
 local ops = require 'ridge.onnx.ops'
 
 local told = node.told
@@ -15,7 +16,7 @@ local DEEPEST = 64       -- functions and graphs inside each other
 local MOST = 1000000     -- nodes after functions were written out, in a large file
 local FEWEST = 65536     -- ... and that any file may have
 local BYTES_EACH = 8     -- and one for each so many of its bytes
-local OLDEST, NEWEST = 7, 24
+local NEWEST = 24
 local NEVER = { Loop = true, Scan = true }
 
 local function standard(domain)
@@ -119,13 +120,16 @@ local function add_nodes(state, raws, opsets, list, depth)
         blame.raise(('%s: it has more than %d nodes where its functions are written out, too many '
           .. 'for its size'):format(state.what, state.most))
       end
-      local opset = opsets[domain] or domain == '' and opsets['ai.onnx'] or 1
-      local n = node.of(raw, opset)
+      local opset = opsets[domain] or domain == '' and opsets['ai.onnx'] or nil
+      local n = node.of(raw, opset or 1)
       n.domain = domain
       local key = domain == '' and raw.op or domain .. ':' .. raw.op
       n.entry = ops[key]
-      if domain == '' then arity.check(state.what, n) end
       local is_if = domain == '' and raw.op == 'If'
+      if domain == '' then
+        if n.entry or is_if then older.check(state.what, raw.op, opset) end
+        arity.check(state.what, n)
+      end
       if not n.entry and not is_if then state.unknown[key] = (state.unknown[key] or 0) + 1 end
       for name, a in pairs(n.attributes) do
         if a.type == 'graph' and is_if then
@@ -273,9 +277,9 @@ end
 ---@return table graph
 function M.model(model, what)
   local version = model.opset[''] or model.opset['ai.onnx']
-  if version and (version < OLDEST or version > NEWEST) then
-    blame.raise(('%s: it is of opset %d; %d to %d are read'):format(what, version, OLDEST, NEWEST),
-      'ENOSUP', 'onnx.load')
+  if version and (version < 1 or version > NEWEST) then
+    blame.raise(('%s: it is of opset %d; %d to %d are read'):format(what, version, older.ALL,
+      NEWEST), 'ENOSUP', 'onnx.load')
   end
   local most = math.min(MOST, FEWEST + math.floor((model.bytes or MOST * BYTES_EACH) / BYTES_EACH))
   local state = { what = what, functions = {}, unknown = {}, nodes = 0, calls = 0, outer = false,

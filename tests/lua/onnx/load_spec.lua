@@ -237,7 +237,22 @@ describe('a file that cannot be run', function()
 
   it('is refused where its operators are newer or older', function()
     assert.matches('opset 25; 7 to 24 are read', error_of(module_of, {}, {}, {}, {}, 25))
-    assert.matches('opset 6; 7 to 24 are read', error_of(module_of, {}, {}, {}, {}, 6))
+    assert.matches('opset 0; 7 to 24 are read', error_of(module_of, {}, {}, {}, {}, 0))
+  end)
+
+  it('is read before version 7 where its operators were what they are in 7', function()
+    local x = { { 'x', 'f32', { 2 } } }
+    local function of(op, version)
+      return module_of({ { op, { 'x' }, { 'y' } } }, x, { 'y' }, {}, version)
+    end
+    local values = ridge.tensor { 1, -2 }
+    assert.same({ 1, 0 }, of('Relu', 6)(values):tolist())
+    assert.same({ 1, -2 }, of('Identity', 1)(values):tolist())
+    assert.matches('g.onnx: it is of opset 5, in which Relu was another operator or none; 7 to 24 '
+      .. 'are read', error_of(of, 'Relu', 5), 1, true)
+    assert.matches('opset 6, in which Dropout was another operator', error_of(of, 'Dropout', 6))
+    assert.matches('opset 6, in which Sin was another operator or none', error_of(of, 'Sin', 6))
+    assert.matches('has not: Nonsense', error_of(of, 'Nonsense', 6))
   end)
 
   it('tells the input that does not fit, and the node that failed', function()
