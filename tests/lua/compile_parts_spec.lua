@@ -347,6 +347,29 @@ describe("a pass's worth", function()
     end
   end)
 
+  it('says why an interval without 1 decides nothing', function()
+    local g = ridge.graph(nn.Sequential(nn.Linear(8, 8), nn.ReLU()):eval(), ridge.ones(2, 8))
+      :optimize { 'epilogue_fusion' }
+    local before = ab.ab
+    local function text_of(lo, verdict, more)
+      ab.ab = function()
+        local r = { ratio = 1.25, ci_lo = lo, ci_hi = 1.5, verdict = verdict, floor = 0.1 }
+        for key, value in pairs(more or {}) do r[key] = value end
+        return r
+      end
+      local ok, rows = pcall(g.ablate, g, ridge.ones(2, 8))
+      ab.ab = before
+      assert.is_true(ok, tostring(rows))
+      return tostring(rows)
+    end
+    local noise = 'open: a plan beside itself differs by '
+    assert.matches(noise .. '49', text_of(1.125, 'open', { floor = 0.4 }), 1, true)
+    assert.matches(noise .. '11', text_of(1.125, 'open', { floor = 0.1, aa_fail = true }), 1, true)
+    assert.matches('open: too few blocks, or they disagree', text_of(1.125, 'open'), 1, true)
+    assert.is_nil(text_of(0.9, 'open', { floor = 0.4 }):find('open:', 1, true))
+    assert.is_nil(text_of(1.125, 'slower'):find('open', 1, true))
+  end)
+
   it('counts the bytes of both plans when they have run', function()
     local function taken(graph)
       local plan = graph:plan()

@@ -5,6 +5,7 @@ local ab = require 'ridge.measure.ab'
 local blame = require 'ridge.blame'
 local columns = require 'ridge.show.columns'
 local guard = require 'ridge.guard'
+local plain = require 'ridge.plain'
 local ref = require 'ridge.ffi.ref'
 local trial = require 'ridge.graph_trial'
 
@@ -13,12 +14,22 @@ local M = {}
 local Ablation = {}
 Ablation.__index = Ablation
 
+-- An interval without 1 and no verdict: what a plan beside itself showed, or blocks that disagree.
+local function verdict_text(row)
+  local r = row.result
+  if row.idle or row.verdict ~= 'open' or r.ci_lo <= 1 and r.ci_hi >= 1 then return row.verdict end
+  if r.aa_fail or math.abs(math.log(r.ratio)) <= (r.floor or 0) then
+    return ('open: a plan beside itself differs by %s'):format(plain.percent(math.exp(r.floor) - 1))
+  end
+  return 'open: too few blocks, or they disagree'
+end
+
 function Ablation:__tostring()
   local rows = {}
   for i, row in ipairs(self) do
     local r = row.result
     rows[i] = { row.pass, row.idle and 'does nothing here' or ('%.3f'):format(r.ratio),
-      row.idle and '' or ('%.3f .. %.3f'):format(r.ci_lo, r.ci_hi), row.verdict,
+      row.idle and '' or ('%.3f .. %.3f'):format(r.ci_lo, r.ci_hi), verdict_text(row),
       ('%+d'):format(row.bytes) }
   end
   return columns.text({ 'without', 'time', '95 %', 'verdict', 'bytes' }, rows)
