@@ -7,6 +7,9 @@
 #include "ir.h"
 #include "op/act.h"
 #include "op/product.h"
+#include "op/view.h"
+
+extern const rg_op rg_op_view;
 
 /* -- Order ------------------------------------------------------------------------------------ */
 
@@ -274,6 +277,71 @@ static void test_numbered(void)
   rg_graph_release(s.g);
 }
 
+/* All that one call wrote to a storage is one version of it, however many views saw it. */
+static void test_numbered_views(void)
+{
+  const rg_meta flat = { .dtype = RG_F32, .ndim = 1, .shape = { 6 } };
+  rg_shape_args args = { 0 };
+  rg_graph *g;
+  int32_t later;
+
+  must(rg_ir_new(&g));
+  const int32_t y = unary(g, &rg_op_gelu, outside(g, RG_VALUE_INPUT, "x", 2, 3));
+  const int32_t once = node_of(g, &rg_op_relu, &y, 1, NULL, y);
+  int32_t seen = y;
+
+  rg_take_sizes(&args.shape, flat.shape, flat.ndim);
+  must(rg_ir_insert_view(g, producer(g, once), &rg_op_view, &args, &flat, &seen));
+  must(rg_ir_output_add(g, producer(g, once), &flat, RG_CPU, rg_ir_value_at(g, y)->storage, 1, seen,
+                        &later));
+  const int32_t twice = node_of(g, &rg_op_relu, &once, 1, NULL, once);
+
+  returned(g, twice, "");
+  is_status(rg_graph_check(g), RG_OK, "a whole graph");
+  must(rg_ir_number_versions(g));
+  is_int(rg_ir_value_at(g, once)->version, 1, "a result of the first write");
+  is_int(rg_ir_value_at(g, later)->version, 1, "and what it left of the view");
+  is_int(rg_ir_value_at(g, twice)->version, 2, "the second write");
+  is_status(rg_graph_check(g), RG_OK, "and whole it stays");
+  rg_graph_release(g);
+}
+
+/* Writes that are taken away together leave the one before them the last. */
+static void test_writes_together(void)
+{
+  bool marked[4] = { false, false, true, true };
+  rg_graph *g;
+  int32_t node[3];
+
+  must(rg_ir_new(&g));
+  int32_t y = unary(g, &rg_op_gelu, outside(g, RG_VALUE_INPUT, "x", 2, 3));
+  for (int32_t i = 0; i < 3; i++) {
+    y = node_of(g, &rg_op_relu, &y, 1, NULL, y);
+    node[i] = producer(g, y);
+  }
+  must(rg_ir_remove_all(g, marked));
+  is_status(rg_graph_check(g), RG_OK, "a whole graph");
+  is_status(rg_ir_remove(g, node[0]), RG_OK, "the first write may go now");
+  is_status(rg_graph_check(g), RG_OK, "and leaves a whole graph");
+  rg_graph_release(g);
+}
+
+/* What is put beside a node that is computed again is computed again, too. */
+static void test_recomputed(void)
+{
+  rg_graph *g;
+  int32_t node;
+
+  must(rg_ir_new(&g));
+  const int32_t x = outside(g, RG_VALUE_INPUT, "x", 2, 3);
+  const int32_t y = unary(g, &rg_op_relu, x);
+
+  rg_ir_node_at(g, producer(g, y))->recomputed = true;
+  must(rg_graph_insert(g, producer(g, y), 0, RG_OP_NEG, &x, 1, NULL, &node));
+  ok(rg_ir_node_at(g, node)->recomputed, "as the one that it stands beside");
+  rg_graph_release(g);
+}
+
 /* A node becomes another call: it stands where it stood, makes and draws what it did, and who reads
 ** what is right.  What does not fit is refused, and nothing changed. */
 static void test_become(void)
@@ -316,6 +384,9 @@ int main(void)
 {
   test_become();
   test_numbered();
+  test_numbered_views();
+  test_writes_together();
+  test_recomputed();
   test_random();
   test_writes();
   test_moved();

@@ -192,11 +192,25 @@ static void test_damaged(void)
   refused("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12,
           "byte 11: it is cut off in a model");
   refused("\x3a\x05gra", 5, "byte 2: a length of 5 bytes in a model of which 3 bytes are left");
+  refused("\x3a\x04gra", 5, "byte 2: a length of 4 bytes in a model of which 3 bytes are left");
+  refused("\x88\x80\x80\x80\x80\x01\x01", 7, "byte 6: 34359738376 is no field of a model");
   refused("\x3b", 1, "byte 1: 59 is no field of a model"); /* a group */
   refused("\x00\x01", 2, "byte 1: 0 is no field of a model");
   refused("\x38\x01", 2, "byte 2: graph of a model is stored as kind 0, not 2");
   refused("\xa5\x06\x01", 3, "byte 2: it is cut off in a model"); /* 4 bytes of an unknown field */
   refused("\xa1\x06\x01", 3, "byte 2: it is cut off in a model"); /* 8 bytes */
+}
+
+/* Lists that are packed are made of whole numbers. */
+static void test_packed(void)
+{
+  static const char floats[] = "\x3a\x06\0\0\x80\x3f\0\0";
+  rg_onnx_cursor c = { .start = floats, .end = 8, .message = RG_ONNX_attribute };
+  rg_onnx_item item = { .field = 0 };
+
+  is_status(rg_onnx_next(&c, &item), RG_EFORMAT, "six bytes of floats");
+  ok(strcmp(rg_error_message(), "byte 2: floats of a attribute has 6 bytes, numbers have 4") == 0,
+     rg_error_message());
 }
 
 static void test_tables(void)
@@ -213,6 +227,7 @@ int main(void)
   test_gaps();
   test_misused();
   test_damaged();
+  test_packed();
   test_tables();
   return done();
 }
