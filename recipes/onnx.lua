@@ -35,6 +35,7 @@ local model = ridge.onnx.load(opt.file)
 -- The open size that a batch is.
 local open = draw.open(model)
 local batch = opt.batch_name ~= '' and opt.batch_name or open[1]
+if opt.batch_name ~= '' then draw.check(model, { [batch] = 1 }) end
 local batches = batch and opt.batches or { 1 }
 if not batch then
   io.stderr:write(('onnx: %s has one batch, which it fixes\n'):format(opt.file))
@@ -86,6 +87,7 @@ local sw = ridge.sweep(opt.name ~= '' and opt.name or 'onnx-' .. base) {
 local summary = sw:run { db = opt.db ~= '' and opt.db or nil, new = opt.new,
   calibrate = opt.calibrate }
 
+if summary.failed >= #batches * #threads then os.exit(2) end -- there is no time to print
 print(ridge.query(sw.name, { columns = 'batch, threads, fwd, fwd_lo, fwd_hi, grade',
   sort = 'batch', db = opt.db ~= '' and opt.db or nil }))
 os.exit(summary.failed > 0 and 2 or 0)

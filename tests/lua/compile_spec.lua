@@ -26,6 +26,20 @@ local function at(x, i) return x[i]:item() end
 local function close(a, b) return (a - b):abs():max():item() < 1e-5 end
 
 describe('ridge.compile', function()
+  it('has a plan of its own inside ridge.inference, where modules evaluate', function()
+    local net = nn.Sequential(nn.Linear(6, 4, { seed = 1 }), nn.BatchNorm(4))
+    for _ = 1, 3 do net(ridge.randn(8, 6) + 2) end -- means that are not those of x
+    local f, x = compiled(net, { mode = 'default' }), ridge.randn(5, 6)
+    local trained = ridge.no_grad(f, x):clone()
+    local inferred = ridge.inference(f, x):clone()
+    assert.is_true(close(inferred, ridge.inference(net, x)))
+    assert.is_false(close(trained, inferred))
+    assert.equal(2, #f:report())
+    ridge.inference(f, x)
+    assert.equal(2, #f:report())
+    assert.is_false(close(ridge.no_grad(f, x), inferred))
+  end)
+
   it('gives what the function gives, in each mode and at each size', function()
     local net = mlp(1)
     for _, mode in ipairs(MODES) do

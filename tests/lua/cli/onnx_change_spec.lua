@@ -104,6 +104,11 @@ describe('files of ONNX', function()
     assert.same({ 3, 1 }, { rows[2].batch, rows[2].threads })
     assert.is_true(rows[1].fwd > 0)
     assert.matches('which file?', said 'onnx bench', 1, true)
+    text = said(('onnx bench %s/bench.onnx --batch-name sise --db %s/none.db'):format(folder,
+      folder))
+    assert.matches("bench.onnx leaves no size 'sise' open", text, 1, true)
+    assert.matches('status 1', text, 1, true)
+    assert.is_nil(io.open(folder .. '/none.db'))
   end)
 
   it('are compared in paired blocks by ridge ab', function()
