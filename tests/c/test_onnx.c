@@ -3,6 +3,10 @@
 ** ONNX's messages: what is written is read, field by field; gaps are counted; what is damaged or
 ** does not belong is refused.
 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "tap.h"
 
 #include "ridge/onnx.h"
@@ -213,6 +217,125 @@ static void test_packed(void)
      rg_error_message());
 }
 
+/* -- Tensors ---------------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/ridge-onnx-XXXXXX";
+
+/* A file in the folder with these bytes. */
+static void put_file(const char *name, const char *bytes, size_t n)
+{
+  char path[128];
+
+  (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+  FILE *file = fopen(path, "wb");
+
+  if (file == NULL || fwrite(bytes, 1, n, file) != n || fclose(file) != 0) {
+    tap_bail("a file cannot be written");
+  }
+}
+
+static void drop_file(const char *name)
+{
+  char path[128];
+
+  (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+  (void)unlink(path);
+}
+
+/* A tensor of so many elements of a type, with what stands behind them in its message. */
+static rg_status describe(int32_t type, const int64_t *dims, int32_t n, const char *rest,
+                          int64_t rest_bytes, rg_onnx_tensor *out)
+{
+  static char bytes[512];
+  rg_onnx_writer *w = begun();
+  rg_onnx_written written;
+
+  if (rg_onnx_begin(w, RG_ONNX_model_graph) != RG_OK ||
+      rg_onnx_begin(w, RG_ONNX_graph_initializer) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  rg_onnx_written_of(w, &written);
+  const int64_t from = written.bytes;
+
+  if (rg_onnx_put_ints(w, RG_ONNX_tensor_dims, dims, n) != RG_OK ||
+      rg_onnx_put_int(w, RG_ONNX_tensor_data_type, type) != RG_OK ||
+      rg_onnx_put_message(w, rest, rest_bytes) != RG_OK) {
+    tap_bail(rg_error_message());
+  }
+  rg_onnx_written_of(w, &written);
+  memcpy(bytes, written.data + from, (size_t)(written.bytes - from));
+  rg_status status = rg_onnx_tensor_of(bytes, 0, written.bytes - from, out);
+
+  rg_onnx_writer_release(w);
+  return status;
+}
+
+/* Four bits an element, in another file behind five bytes of something else; more than are read at
+** once, and an odd number, so that half of the last byte is empty. */
+static void test_external(void)
+{
+  enum { COUNT = 20001, BEFORE = 5 };
+  static const char where[] = "\x6a\x0d\x0a\x08location\x12\x01w"
+                              "\x6a\x0b\x0a\x06offset\x12\x01" "5\x70\x01";
+  static char file[BEFORE + (COUNT + 1) / 2];
+  const int64_t count = COUNT;
+  rg_onnx_tensor t;
+  rg_tensor *x = NULL;
+  int64_t bytes = 0;
+  int32_t open_file = -1;
+  int64_t wrong = 0;
+
+  for (int32_t i = 0; i < COUNT; i++) { /* -8 .. 7 over and over */
+    file[BEFORE + i / 2] = (char)(file[BEFORE + i / 2] | ((i - 8) & 15) << 4 * (i % 2));
+  }
+  put_file("w", file, sizeof(file));
+  is_status(describe(22, &count, 1, where, sizeof(where) - 1, &t), RG_OK, "elements elsewhere");
+  is_int(t.external_at, BEFORE, "where they begin");
+  is_int(t.raw_bytes, (COUNT + 1) / 2, "bytes of them");
+  is_status(rg_onnx_open(folder, "w", &bytes, &open_file), RG_OK, "the file");
+  is_status(rg_onnx_external_read(open_file, &t, &x), RG_OK, "is read");
+  for (int32_t i = 0; i < COUNT && x != NULL; i++) {
+    wrong += ((const int8_t *)x->_data)[i] != i % 16 - 8;
+  }
+  is_int(wrong, 0, "each of them");
+  rg_tensor_release(x);
+  rg_onnx_close(open_file);
+
+  char link[128];
+  (void)snprintf(link, sizeof(link), "%s/l", folder);
+  ok(symlink("w", link) == 0, "a link to the file");
+  is_status(rg_onnx_open(folder, "l", &bytes, &open_file), RG_EFORMAT, "is not followed");
+  drop_file("l");
+  drop_file("w");
+}
+
+/* Four bits each, in numbers of a list: an odd number of elements in an exact number of bytes. */
+static void test_half_bytes(void)
+{
+  static const char list[] = "\x08\x03\x10\x16\x2a\x03\x98\x01\x07"; /* i4: -8, -7, 7 */
+  rg_tensor *x = NULL;
+
+  is_status(rg_onnx_tensor_read(list, -1, 0, sizeof(list) - 1, &x), RG_OK, "three elements");
+  ok(x != NULL && x->_count == 3 && ((const int8_t *)x->_data)[0] == -8 &&
+         ((const int8_t *)x->_data)[1] == -7 && ((const int8_t *)x->_data)[2] == 7,
+     "-8, -7 and 7");
+  rg_tensor_release(x);
+}
+
+static void test_refused_tensors(void)
+{
+  static const char segment[] = "\x1a\x00";
+  const int64_t large[] = { (int64_t)1 << 31, (int64_t)1 << 31 };
+  const int64_t none = 0;
+  rg_onnx_tensor t;
+
+  is_status(describe(1, large, 2, NULL, 0, &t), RG_EFORMAT, "2 ** 62 elements");
+  ok(strstr(rg_error_message(), "more elements than a number can count") != NULL,
+     rg_error_message());
+  is_status(describe(1, &none, 1, segment, 2, &t), RG_EFORMAT, "a part of a tensor");
+  ok(strstr(rg_error_message(), "is stored in segments") != NULL, rg_error_message());
+}
+
 static void test_tables(void)
 {
   ok(rg_onnx_field_of(-1) == NULL && rg_onnx_field_of(RG_ONNX_FIELD_COUNT) == NULL, "no fields");
@@ -228,6 +351,13 @@ int main(void)
   test_misused();
   test_damaged();
   test_packed();
+  if (mkdtemp(folder) == NULL) {
+    tap_bail("no folder");
+  }
+  test_external();
+  (void)rmdir(folder);
+  test_half_bytes();
+  test_refused_tensors();
   test_tables();
   return done();
 }
