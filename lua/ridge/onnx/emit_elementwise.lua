@@ -157,25 +157,52 @@ function records.fmod(e, node, names)
   return e:node('Mod', { operands(e, node, names, node.outputs[1].dtype) }, { fmod = 1 })
 end
 
--- The sign is the divisor's; ONNX has that of whole numbers alone.
-function records.remainder(e, node, names)
-  local x, y = operands(e, node, names, node.outputs[1].dtype)
-  if not is_float(node.outputs[1].dtype) then return e:node('Mod', { x, y }) end
+-- Of floats: what is left over with the sign of what was divided, and whether the divisor has the
+-- other one.
+local function rest_of(e, x, y, kind)
   local rest = e:node('Mod', { x, y }, { fmod = 1 })
   local signs = e:node('Mul', { e:node('Sign', { rest }), e:node('Sign', { y }) })
-  local other = e:node('Less', { signs, e:number(0, node.outputs[1].dtype) })
-  return e:node('Where', { other, e:node('Add', { rest, y }), rest })
+  return rest, e:node('Less', { signs, e:number(0, kind) })
+end
+
+-- The sign is the divisor's; ONNX has that of whole numbers alone.
+function records.remainder(e, node, names)
+  local kind = node.outputs[1].dtype
+  local x, y = operands(e, node, names, kind)
+  if not is_float(kind) then return e:node('Mod', { x, y }) end
+  local rest, turns = rest_of(e, x, y, kind)
+  return e:node('Where', { turns, e:node('Add', { rest, y }), rest })
+end
+
+-- Of floats: what is left over is taken off first, as x / y may be rounded up to a whole number
+-- (0.9 / 0.1), and is infinite where x is.
+local function floor_quotient(e, x, y, kind)
+  local rest, turns = rest_of(e, x, y, kind)
+  local whole = e:node('Round', { e:node('Div', { e:node('Sub', { x, rest }), y }) })
+  local less = e:node('Sub', { whole, e:number(1, kind) })
+  local none = e:node('Equal', { y, e:number(0, kind) })
+  return e:node('Where', { none, e:node('Div', { x, y }),
+    e:node('Where', { turns, less, whole }) })
 end
 
 function records.floor_divide(e, node, names)
-  local x, y = operands(e, node, names, node.outputs[1].dtype)
-  if is_float(node.outputs[1].dtype) then
-    return e:node('Floor', { e:node('Div', { x, y }) })
-  end
   local kind = node.outputs[1].dtype
+  local x, y = operands(e, node, names, kind)
+  if is_float(kind) then return floor_quotient(e, x, y, kind) end
   local wide = kind == 'i8' and 'i32' or kind -- -128 less what is left over is no i8
   x, y = e:cast(x, kind, wide), e:cast(y, kind, wide)
   return e:cast(e:node('Div', { e:node('Sub', { x, e:node('Mod', { x, y }) }), y }), wide, kind)
+end
+
+-- Only unsigned numbers have an operator, which does not say what 8 places and more give: nothing.
+for op, direction in pairs { bitwise_left_shift = 'LEFT', bitwise_right_shift = 'RIGHT' } do
+  records[op] = function(e, node, names)
+    local kind = node.outputs[1].dtype
+    if kind ~= 'u8' then return nil end
+    local x, y = operands(e, node, names, kind)
+    return e:node('BitShift', { x, e:node('Min', { y, e:number(8, kind) }) },
+      { direction = direction })
+  end
 end
 
 function records.trunc_divide(e, node, names)

@@ -65,6 +65,7 @@ end
 for name, since in pairs { PRelu = 9, BitwiseAnd = 18, BitwiseOr = 18, BitwiseXor = 18 } do
   LIST[#LIST + 1] = { name, since, 2, 2, 1 }
 end
+LIST[#LIST + 1] = { 'BitShift', 11, 2, 2, 1, { direction = 'string' } }
 
 for name, since in pairs { Elu = 6, LeakyRelu = 6, Celu = 12 } do
   LIST[#LIST + 1] = { name, since, 1, 1, 1, { alpha = 'float' } }

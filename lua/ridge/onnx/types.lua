@@ -46,6 +46,7 @@ local LIST = {
   { 20, REAL .. ' f8e4m3 f8e5m2', 'IsInf IsNaN' },
   { 13, 'u8 i8 f16 f32 f64', 'MaxPool' },
   { 13, 'u8 i8 i32 i64', 'BitwiseAnd BitwiseNot BitwiseOr BitwiseXor' },
+  { 13, 'u8', 'BitShift' },
   { 13, 'bool', 'And Not Or Xor' },
   { 13, 'f32', 'QuantizeLinear' },
   { 13, 'u8 i8 i32', 'DequantizeLinear' },
@@ -133,8 +134,8 @@ end
 local ALIKE = { Where = { 2, 3 }, Gemm = { 1, 3 }, Conv = { 1, 3 }, ConvTranspose = { 1, 3 },
   BatchNormalization = { 1, 1 }, LSTM = { 1, 4 }, GRU = { 1, 4 },
   InstanceNormalization = { 1, 3 }, LayerNormalization = { 1, 3 } }
-for op in ([[Add And BitwiseAnd BitwiseOr BitwiseXor Clip Concat Div Equal Greater GreaterOrEqual
-  Less LessOrEqual MatMul Max Min Mod Mul Or PRelu Sub Xor]]):gmatch '%a+' do
+for op in ([[Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Clip Concat Div Equal Greater
+  GreaterOrEqual Less LessOrEqual MatMul Max Min Mod Mul Or PRelu Sub Xor]]):gmatch '%a+' do
   ALIKE[op] = { 1 }
 end
 

@@ -44,6 +44,46 @@ describe('ridge.onnx.export at its edges', function()
   before_each(function() ridge.seed(1) end)
   teardown(function() os.remove(PATH) end)
 
+  it('floors quotients as ridge does: rounded ones, of infinities, by 0', function()
+    local path, inf = os.tmpname(), math.huge
+    local a = ridge.tensor { 0.9, -0.3, inf, -inf, 1, -1, 3, 5, -5, 5, 1, -1, 1, 0 / 0, 0 }
+    local b = ridge.tensor { 0.1, 0.1, 2, 2, inf, inf, -inf, 3, 3, -3, 0, 0, -0.0, 1, 0 }
+    for _, kind in ipairs { 'f32', 'f64', 'f16', 'bf16' } do
+      local x, y = a:to(kind), b:to(kind)
+      ridge.onnx.export(function(p, q) return p:floor_divide(q) end, path, { x = { x, y } })
+      local wanted, got = x:floor_divide(y):to 'f64', ridge.onnx.load(path)(x, y):to 'f64'
+      for k = 1, a.count do
+        local u, v = wanted:get(k), got:get(k)
+        assert.is_true(u == v or u ~= u and v ~= v, ('%s, %d: %g, %g'):format(kind, k, u, v))
+      end
+    end
+    assert.equal(8, ridge.onnx.load(path)(a:to 'bf16', b:to 'bf16'):to('f32'):get(1))
+    os.remove(path)
+  end)
+
+  it('writes shifts of u8 as BitShift, and refuses those of signed numbers', function()
+    local path = os.tmpname()
+    local a = ridge.tensor({ 1, 2, 127, 255, 100, 255, 255 }, { dtype = 'u8' })
+    local b = ridge.tensor({ 1, 2, 1, 0, 3, 8, 40 }, { dtype = 'u8' })
+    local function both(x, y)
+      return x:bitwise_left_shift(y), x:bitwise_right_shift(y), x:bitwise_left_shift(3)
+    end
+    ridge.onnx.export(both, path, { x = { a, b } })
+    local m, wanted = ridge.onnx.load(path), { both(a, b) }
+    for i, y in ipairs { m(a, b) } do assert.same(wanted[i]:tolist(), y:tolist(), i) end
+    local directions = {}
+    for _, node in ipairs(m.nodes) do
+      if node.op == 'BitShift' then directions[#directions + 1] = node:string 'direction' end
+    end
+    assert.same({ 'LEFT', 'RIGHT', 'LEFT' }, directions)
+    for _, kind in ipairs { 'i8', 'i32', 'i64' } do
+      local ok, err = pcall(ridge.onnx.export, both, path, { x = { a:to(kind), b:to(kind) } })
+      assert.is_false(ok)
+      assert.matches('ONNX has no operator for it', tostring(err), 1, true)
+    end
+    os.remove(path)
+  end)
+
   it('tells the number 0 from the list of it', function()
     held(function(x) return x:unsqueeze(1):select(1, 1), x:to('i64') * 0 end, { ridge.randn(4, 3) },
       { dynamic = { input = { 'n' } } }, { { ridge.randn(2, 3) } })
