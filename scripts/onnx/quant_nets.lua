@@ -37,6 +37,12 @@ local NETS = {
     nn.Residual(inner(8, 4)), nn.ReLU(), conv(8, 4, 1, 6)), { 32, 3, 12, 12 }, 6 },
   { 'fire modules', nn.Sequential(conv(3, 8, 3, 1), nn.ReLU(), fire(8, 8, 2), conv(16, 8, 1, 4),
     nn.ReLU(), fire(8, 8, 5), nn.MaxPool2d(2), conv(16, 4, 1, 7)), { 32, 3, 12, 12 }, 7 },
+  -- what no vector and no block divides
+  { 'odd sizes', nn.Sequential(nn.Linear(63, 129, { seed = 1 }), nn.ReLU(), nn.Linear(129, 31,
+    { seed = 2 }), nn.ReLU(), nn.Linear(31, 7, { seed = 3 })), { 37, 63 }, 4 },
+  { 'groups', nn.Sequential(conv(6, 9, 3, 1, { groups = 3 }), nn.ReLU(), conv(9, 15, 3, 2,
+    { groups = 3, stride = 2 }), nn.ReLU(), conv(15, 15, 5, 3, { groups = 15 }), nn.ReLU(),
+    conv(15, 5, 1, 4)), { 7, 6, 13, 11 }, 6 },
 }
 
 local SCHEMES = { { 'u8', 'fbgemm' }, { 'i8', 'fbgemm' }, { 'u8', 'qnnpack' } }
