@@ -108,10 +108,11 @@ local VERSIONS = {
 }
 for _, bits in ipairs(opt.smoke and { 4 } or { 8, 6, 4, 3, 2 }) do
   VERSIONS[#VERSIONS + 1] = { ('w%d rtn'):format(bits), function(net, _)
-    return quant.weights(net, { bits = bits, method = 'rtn', pad = true })
+    return quant.weights(net, { bits = bits, method = 'rtn', pad = true, rows = false })
   end }
   VERSIONS[#VERSIONS + 1] = { ('w%d gptq'):format(bits), function(net, data)
-    return quant.weights(net, { bits = bits, method = 'gptq', calibrate = data, pad = true })
+    return quant.weights(net, { bits = bits, method = 'gptq', calibrate = data, pad = true,
+      rows = false })
   end }
 end
 

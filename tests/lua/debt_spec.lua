@@ -35,8 +35,10 @@ local other_norm = nn.BatchNorm(4, { eps = 0.5, layout = 'nhwc' }):eval()
 local lstm, gru = nn.LSTM(8, 3, { seed = 1 }), nn.GRU(8, 5, { seed = 2 })
 local sketched = nn.SKLinear(32, 8, { num_terms = 1, low_rank = 2, seed = 1, warn = false })
 local other_sketch = nn.SKLinear(32, 6, { num_terms = 2, low_rank = 1, seed = 2, warn = false })
-local quantized = ridge.quant.weights(nn.Linear(32, 5, { seed = 3 }):eval(), { bits = 4 })
-local quantized_2 = ridge.quant.weights(nn.Linear(32, 3, { seed = 4 }):eval(), { bits = 2 })
+local quantized = ridge.quant.weights(nn.Linear(32, 5, { seed = 3 }):eval(), { bits = 4,
+  rows = false })
+local quantized_2 = ridge.quant.weights(nn.Linear(32, 3, { seed = 4 }):eval(), { bits = 2,
+  rows = false })
 
 -- What a call gives, as text: numbers and tensors, however many.
 local function text_of(...)

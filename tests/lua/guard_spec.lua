@@ -24,7 +24,7 @@ describe('a result whose fields were changed', function()
   compiled(x)
   local graph = ridge.graph(net, x):optimize { 'dead_code_elimination' }
   local labelled = ridge.data.Loader({ x, ridge.zeros(4) }, { batch = 4 })
-  local quantized = ridge.quant.weights(net, { bits = 4, pad = true })
+  local quantized = ridge.quant.weights(net, { bits = 4, pad = true, rows = false })
   local found = select(2, ridge.quant.search(net, { validate = labelled, kinds = { 'i8' } }))
   local MADE = {
     quantized = ridge.quant.report(quantized), search = found,

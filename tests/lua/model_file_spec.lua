@@ -73,7 +73,7 @@ describe('a net in a file', function()
     net:eval()
     for _, q in ipairs { ridge.quant.dynamic(net, { rows = false }), ridge.quant.half(net),
       ridge.quant.static(net, { calibrate = loader(x), rows = false }),
-      ridge.quant.weights(net, { bits = 4, pad = true, minimum = true }) } do
+      ridge.quant.weights(net, { bits = 4, pad = true, minimum = true, rows = false }) } do
       local made = again(q)
       assert.same(q(x):tolist(), made(x):tolist())
       assert.equal(q:num_bytes(), made:num_bytes())
@@ -176,7 +176,8 @@ describe('a net in a file', function()
     local x = ridge.randn(16, 32)
     local net = nn.Sequential(nn.Linear(32, 8, { seed = 1 }), nn.Linear(8, 4, { seed = 2 })):eval()
     local static = ridge.quant.static(net, { calibrate = loader(x), rows = false })
-    local packed = ridge.quant.weights(nn.Sequential(nn.Linear(32, 4)):eval(), { bits = 4 })
+    local packed = ridge.quant.weights(nn.Sequential(nn.Linear(32, 4)):eval(), { bits = 4,
+      rows = false })
     local function refused(q, pattern, change)
       assert.matches(pattern, with_tree(function(t, tensors)
         change(t.modules[2].fields, t.modules[1].fields, tensors, t.modules[2])

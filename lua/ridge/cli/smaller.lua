@@ -34,8 +34,8 @@ goes on from there.
 
 Exit status: 0; 2 when nothing is within --max-drop; 130 after Ctrl-C, with the best so far.]],
   rest = 'RECIPE [-- options of the recipe]', most = 1,
-  { 'max_drop', '0.5%', 'of accuracy on validation data: 0.5% or 0.005' },
-  { 'only', {}, 'some of quant, prune, shrink; all when left out' },
+  { 'max_drop', '0.5%', 'of accuracy on validation data: 0.5%, or the share 0.005' },
+  { 'only', {}, 'some of them; all when left out', choices = { 'quant', 'prune', 'shrink' } },
   { 'goal', 'bytes', 'what is to be least', choices = { 'bytes', 'time' } },
   { 'budget', '30m', 'of the search: 90s, 15m, 2h' },
   { 'bits', {}, 'kinds: bf16, f16, dynamic, static, w8, w6, w4, w3, w2' },
@@ -53,11 +53,17 @@ Exit status: 0; 2 when nothing is within --max-drop; 130 after Ctrl-C, with the 
 
 local function fail(reason) return stored.fail('smaller', reason) end
 
+local MOST_SHARE = 0.1 -- that is taken for one without a sign: who types 0.5 means percent
+
 -- '0.5%' or '0.005' as a share; nil and why not.
 local function share(text)
   local percent = text:match '^%s*([%d.]+)%s*%%%s*$'
   local value -- 0.7 / 100 is less than 7 of 1000 rows are, and 0.7e-2 is that
   if percent then value = tonumber(percent .. 'e-2') else value = tonumber(text) end
+  if value and value > MOST_SHARE and value <= 100 and not percent then
+    return nil, ('--max-drop: %s has no sign of percent: write %s%%%s'):format(text, text,
+      value <= 1 and (' or %.12g%%'):format(100 * value) or '')
+  end
   if value and value >= 0 and value <= 1 then return value end
   return nil, ("--max-drop: '%s' is not like 0.5%% or 0.005"):format(text)
 end
@@ -79,11 +85,14 @@ local function said_options(opt, said)
     if not value then return nil, why end
     given.max_drop = value
   end
+  for _, name in ipairs { 'only', 'bits', 'patterns', 'sparsities', 'widths' } do
+    if said[name] and #opt[name] == 0 then return nil, ('--%s: nothing is named'):format(name) end
+  end
   for _, name in ipairs { 'only', 'bits', 'patterns' } do
-    if #opt[name] > 0 then given[name] = opt[name] end
+    if said[name] then given[name] = opt[name] end
   end
   for _, name in ipairs { 'sparsities', 'widths' } do
-    if #opt[name] > 0 then
+    if said[name] then
       local list, why = numbers(opt[name], name)
       if not list then return nil, why end
       given[name] = list

@@ -58,7 +58,7 @@ local function alone(base, kind, skip, opts)
     return dynamic.dynamic(base, { skip = skip, rows = false })
   end
   return weights.weights(base, { bits = tonumber(kind:sub(2)), skip = skip, pad = true,
-    batches = opts.batches, calibrate = opts.calibrate,
+    rows = false, batches = opts.batches, calibrate = opts.calibrate,
     method = opts.calibrate and 'gptq' or 'mse' })
 end
 

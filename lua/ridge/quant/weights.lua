@@ -34,8 +34,8 @@ local SPEC = {
   pad = { 'boolean', default = false,
     doc = 'features of zeros where groups do not divide the inputs of a layer' },
   skip = { 'table', doc = 'names of layers, or of modules, that stay as they are' },
-  rows = { 'number|boolean', default = false,
-    doc = 'take a layer only where it is measured to be no slower with so many rows' },
+  rows = { 'number|boolean', default = 1,
+    doc = 'a layer is taken where it is measured to be no slower with so many rows; false: all' },
 }
 
 local NEED = { awq = true, gptq = true }
@@ -136,14 +136,18 @@ end
 ---
 --- `rtn` takes the nearest code, `mse` scales with the least error; `awq` and `gptq` round for the
 --- inputs of `calibrate`: the first scales columns by what comes in, the second lets weights that
---- are not yet rounded make up for those that are. What was pruned stays 0. The net stays as it
---- was; the copy is in evaluation mode.
+--- are not yet rounded make up for those that are. What was pruned stays 0.
+---
+--- A layer is taken where paired blocks show it to be no slower with `rows` rows: small ones, whose
+--- weights stay in the caches, often are. The others stay f32, and quant.report(q) says which and
+--- why; `rows = false` takes all, for their bytes. The net stays as it was; the copy is in
+--- evaluation mode.
 ---@param net table module in evaluation mode
 ---@param opts table|nil {bits = 4, group = 32, method = 'rtn', minimum = false, calibrate = loader,
----  batches = 100, pad = false, skip = {'head'}, rows = false}
+---  batches = 100, pad = false, skip = {'head'}, rows = 1}
 ---@return table q
 -- >> local net = ridge.nn.Sequential(ridge.nn.Linear(64, 32), ridge.nn.ReLU()):eval()
--- >> return ridge.quant.weights(net, { bits = 4, group = 32 })
+-- >> return ridge.quant.weights(net, { bits = 4, group = 32, rows = false })
 function M.weights(net, opts)
   opts = options.check(SPEC, opts, WHAT)
   nets.need(net, WHAT)

@@ -299,7 +299,7 @@ M.FUNCTIONS = {
     .. '"layer" }), { format = one { "dense", "rows", "blocks" } }',
   ['ridge.prune.analyze'] = 'net(a, b)',
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
-  ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, bits = one { 2, 3, 4, 6, 8 }, '
+  ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, rows = false, bits = one { 2, 3, 4, 6, 8 }, '
     .. 'minimum = often(50), method = one { "rtn", "mse" } }',
   ['ridge.quant.prepare'] = 'net(a, b), { pad = true, bits = one { 2, 3, 4, 6, 8 } }',
   ['ridge.quant.convert'] = 'ridge.quant.prepare(net(a, b), { pad = true })',

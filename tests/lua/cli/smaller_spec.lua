@@ -134,7 +134,17 @@ describe('ridge smaller', function()
       { { path, '--widths', '0.5,x' }, "%-%-widths: 'x' is no number" },
       { { path, '--budget', 'soon' }, "%-%-budget: 'soon' is no duration" },
       { { path, '--figure', 'x.svg' }, 'must end in .png' },
-      { { recipe('bad', NET), '--only', 'qaunt' }, "option only has 'qaunt'" },
+      -- half a percent, or half of all
+      { { path, '--max-drop', '0.5' }, '0.5 has no sign of percent: write 0.5%% or 50%%' },
+      { { path, '--max-drop', '2' }, 'write 2%%\n' },
+      { { path, '--max-drop', '101' }, "%-%-max%-drop: '101' is not like 0.5%% or 0.005" },
+      { { path, '--only', '' }, '%-%-only: nothing is named' },
+      { { path, '--only=' }, '%-%-only: nothing is named' },
+      { { path, '--only', ',' }, "'' is none of quant, prune, shrink" },
+      { { path, '--bits', '' }, '%-%-bits: nothing is named' },
+      { { path, '--widths', '' }, '%-%-widths: nothing is named' },
+      -- before the recipe is run
+      { { recipe('bad', 'error "it ran"'), '--only', 'qaunt' }, "'qaunt' is none of quant, prune" },
     } do
       local status, out, err = smaller(unpack(case[1]))
       assert.equal(1, status, err)

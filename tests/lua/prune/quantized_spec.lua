@@ -45,7 +45,7 @@ describe('a pruned net', function()
     for _, base in ipairs { m, fixed } do
       for _, method in ipairs { 'rtn', 'mse', 'awq', 'gptq' } do
         for _, bits in ipairs { 8, 4, 2 } do
-          local q = quant.weights(base, { bits = bits, pad = true, method = method,
+          local q = quant.weights(base, { bits = bits, pad = true, rows = false, method = method,
             calibrate = (method == 'awq' or method == 'gptq') and calibrate or nil })
           assert.equal(0, moved(m, q), ('%s %d'):format(method, bits))
         end
@@ -63,8 +63,8 @@ describe('a pruned net', function()
   it('lets gptq make up for them: not worse than plain rounding of the same zeros', function()
     local y = ridge.inference(m, x)
     local function off(q) return (ridge.inference(q, x) - y):square():sum():item() end
-    assert.is_true(off(quant.weights(m, { bits = 3, pad = true, method = 'gptq',
-      calibrate = calibrate })) < off(quant.weights(m, { bits = 3, pad = true })))
+    assert.is_true(off(quant.weights(m, { bits = 3, pad = true, rows = false, method = 'gptq',
+      calibrate = calibrate })) < off(quant.weights(m, { bits = 3, pad = true, rows = false })))
   end)
 
   it('keeps zeros of convolutions with a batch normalisation folded in', function()
@@ -141,13 +141,14 @@ describe('a pruned net', function()
 
   it('is refused with a minimum, where 0 is no code', function()
     local opts = { bits = 4, pad = true, minimum = true }
+    local all = { bits = 4, pad = true, minimum = true, rows = false }
     assert.matches('quantized_spec.lua:%d+: quant.prepare: 1 is pruned, and with a minimum',
       failure(quant.prepare, m, opts))
-    for _, row in ipairs(quant.report(quant.weights(m, opts)).layers) do
+    for _, row in ipairs(quant.report(quant.weights(m, all)).layers) do
       assert.equal('f32', row.kind)
       assert.matches('what is pruned would not stay 0', row.why)
     end
-    assert.equal('w4', quant.report(quant.weights(net_of(), opts)).layers[1].kind)
+    assert.equal('w4', quant.report(quant.weights(net_of(), all)).layers[1].kind)
   end)
 
   it('is no place for the tensors of one that is not, and the other way round', function()
@@ -177,7 +178,7 @@ end)
 
 describe('sparse layers and fewer bits', function()
   local m = prune.magnitude(net_of(), { sparsity = 0.5, pattern = '2:4' })
-  local how = { dynamic = { rows = false }, weights = { bits = 8, pad = true },
+  local how = { dynamic = { rows = false }, weights = { bits = 8, pad = true, rows = false },
     static = { calibrate = calibrate, rows = false } }
   local NOTE = 'zeros of pattern 2:4 stay 0, and are stored and multiplied like other numbers'
 

@@ -37,7 +37,7 @@ describe('quant.sensitivity', function()
       for _, other in ipairs { 1, 2, 3 } do
         if other ~= at then skip[#skip + 1] = tostring(other) end
       end
-      local q = ridge.quant.weights(net, { bits = 2, method = 'mse', skip = skip })
+      local q = ridge.quant.weights(net, { bits = 2, method = 'mse', skip = skip, rows = false })
       local a = require('ridge.quant.accuracy').pair(net, q, validate, 'x')
       local r = by[at .. ' w2']
       assert.equal(a.changed, r.changed)

@@ -77,7 +77,7 @@ end)
 describe('the verdict of a comparison', function()
   local net = nn.Sequential(nn.Linear(64, 64, { seed = 1 })):eval()
   local i8 = ridge.quant.dynamic(net, { rows = false })
-  local w4 = ridge.quant.weights(net, { bits = 4 })
+  local w4 = ridge.quant.weights(net, { bits = 4, rows = false })
   local half = ridge.quant.half(net)
   local none = ridge.quant.dynamic(net, { rows = false, skip = { '1' } })
   local function of(q, lo, hi, iterations)
@@ -174,7 +174,7 @@ describe('whether a layer is taken', function()
       why = 'not shown to be as fast in i8:' .. why .. '3 rows' }, { name = '2',
       class = 'nn.Linear', kind = 'f32', why = 'named in skip' } }, list)
     list = rows_of(stays(function()
-      return require('ridge.quant.weights').weights(net, { rows = 1, bits = 3 })
+      return require('ridge.quant.weights').weights(net, { bits = 3 }) -- rows = 1 when left out
     end))
     assert.equal('not shown to be as fast in 3 bits:' .. why .. '1 row', list[2].why)
     local data = ridge.data.Loader({ ridge.randn(8, 32) }, { batch = 8 })
@@ -566,7 +566,7 @@ describe('layers of quantization', function()
     for class, layer in pairs {
       ['quant.Linear'] = ridge.quant.dynamic(dense, { rows = false })[1],
       ['quant.Linear '] = ridge.quant.static(dense, { calibrate = data, rows = false })[1],
-      ['quant.PackedLinear'] = ridge.quant.weights(dense)[1],
+      ['quant.PackedLinear'] = ridge.quant.weights(dense, { rows = false })[1],
       ['quant.Conv2d'] = conv[1], ['quant.MaxPool2d'] = conv[2] } do
       class = class:match '%S+'
       assert.equal(class, getmetatable(layer).__name)

@@ -228,12 +228,19 @@ describe('gptq', function()
 end)
 
 describe('quant.weights', function()
+  -- with all layers, however fast
+  local function weights(net, opts)
+    local all = { rows = false }
+    for name, value in pairs(opts or {}) do all[name] = value end
+    return ridge.quant.weights(net, all)
+  end
+
   it('leaves weights of which f16 keeps no scale, and says so', function()
     local x = ridge.randn(16, 32)
     local function made(factor, opts, rows)
       local net = nn.Sequential(nn.Linear(32, 8, { seed = 1, bias = false })):eval()
       ridge.no_grad(function() net[1].weight:narrow(1, 1, rows or 8):mul_(factor) end)
-      local q = ridge.quant.weights(net, opts)
+      local q = weights(net, opts)
       return q, net, ridge.quant.report(q).layers[1]
     end
     local data = ridge.data.Loader({ x }, { batch = 16 })
@@ -269,7 +276,7 @@ describe('quant.weights', function()
     for _, how in ipairs { { bits = 4 }, { bits = 3, minimum = true }, { bits = 8, method = 'mse' },
       { bits = 4, method = 'gptq', calibrate = loader(inputs(64, 64)) },
       { bits = 4, method = 'awq', calibrate = loader(inputs(64, 64)) } } do
-      local q = ridge.quant.weights(net, how)
+      local q = weights(net, how)
       local y = x:matmul(q[1]:effective_weight():t()) + net[1].bias
       assert.is_true(apart(q[1](x), y:relu()) < 2e-3)
       assert.is_true(apart(q[1]:effective_weight(), net[1].weight)
@@ -284,7 +291,7 @@ describe('quant.weights', function()
   it('says that speed was not looked at, and how few batches there were', function()
     local net = nn.Sequential(nn.Linear(64, 8, { seed = 1 })):eval()
     local function notes(more)
-      local list = ridge.quant.report(ridge.quant.weights(net, more)).notes
+      local list = ridge.quant.report(weights(net, more)).notes
       return table.concat(list, '; ', 2)
     end
     local unseen = 'layers were taken whether that is faster or not (rows = false); '
@@ -302,10 +309,10 @@ describe('quant.weights', function()
     local net, x = nn.Linear(70, 6, { seed = 1 }):eval(), ridge.randn(3, 70)
     assert.matches('weights_spec.lua:%d+: quant.weights: nn.Linear has 70 inputs, which do not '
       .. 'fall into groups of 32: pad = true adds 26', failure(ridge.quant.weights, net))
-    local q = ridge.quant.weights(net, { pad = true, bits = 8 })
+    local q = weights(net, { pad = true, bits = 8 })
     assert.is_true(apart(q(x), net(x)) < 0.02)
     assert.same({ 6, 70 }, q:effective_weight():size())
-    local g = ridge.quant.weights(net, { pad = true, method = 'gptq',
+    local g = weights(net, { pad = true, method = 'gptq',
       calibrate = loader(inputs(32, 70)) })
     assert.is_true(apart(g(x), net(x)) < 0.6)
   end)
@@ -321,10 +328,10 @@ describe('quant.weights', function()
     refused('looks at weights alone', { method = 'rtn', calibrate = loader(inputs(16, 64)) })
     refused('nan or inf in it', { method = 'awq', calibrate = loader(inputs(16, 64) * (0 / 0)) })
     ridge.no_grad(function() net[1].weight:mul_(1e8) end)
-    local q = ridge.quant.weights(net)
+    local q = weights(net)
     assert.matches('largest number of f16', ridge.quant.report(q).layers[1].why)
     assert.equal('nn.Linear', getmetatable(q[1]).__name)
-    local few = ridge.quant.weights(net_of(),
+    local few = weights(net_of(),
       { method = 'gptq', calibrate = loader(inputs(32, 64)) })
     assert.matches('2 batches; 100 were asked for', tostring(ridge.quant.report(few)))
     assert.matches('4.5 bits a weight', tostring(ridge.quant.report(few)))
@@ -368,7 +375,7 @@ describe('training with rounding', function()
       .. '1      nn.Linear  w2\ntrained with rounding to 2 bits in groups of 32',
       tostring(ridge.quant.report(q)))
     local function loss(made) return (made(x) - y):square():mean():item() end
-    assert.is_true(loss(q) < 0.5 * loss(ridge.quant.weights(net:eval(), { bits = 2 })))
+    assert.is_true(loss(q) < 0.5 * loss(ridge.quant.weights(net:eval(), { bits = 2, rows = false })))
   end)
 
   it('refuses what was not prepared, or is already', function()
@@ -383,15 +390,18 @@ end)
 describe('bytes of weights', function()
   it('count scales', function()
     local net = nn.Linear(128, 64, { bias = false, seed = 1 }):eval()
-    local q = ridge.quant.weights(net, { bits = 4 })
+    local q = ridge.quant.weights(net, { bits = 4, rows = false })
     assert.equal(4.5, groups.bits_of { bits = 4, group = 32 })
     assert.equal(128 * 64 * 4.5 / 8, held.bytes(q).stored)
-    local with_min = ridge.quant.weights(net, { bits = 3, group = 64, minimum = true })
+    local with_min = ridge.quant.weights(net, { bits = 3, group = 64, minimum = true,
+      rows = false })
     assert.equal(128 * 64 * 3.5 / 8, held.bytes(with_min).stored)
   end)
 
   it('is not disturbed by a product of who watches memory', function()
-    local function layer(n) return ridge.quant.weights(nn.Linear(n, 8):eval(), { bits = 4 }) end
+    local function layer(n)
+      return ridge.quant.weights(nn.Linear(n, 8):eval(), { bits = 4, rows = false })
+    end
     local large, small, x, seen = layer(512), layer(64), ridge.randn(8192, 512), 0
     local small_x = ridge.ones(2, 64)
     local wanted = large(x):tolist()
