@@ -177,6 +177,20 @@ describe('whether a layer is taken', function()
       return require('ridge.quant.weights').weights(net, { bits = 3 }) -- rows = 1 when left out
     end))
     assert.equal('not shown to be as fast in 3 bits:' .. why .. '1 row', list[2].why)
+    -- 32 -> 32 and 32 -> 4 are asked about apart, the second 32 -> 32 is not
+    local asked = 0
+    local three = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(32, 4)):eval()
+    list = rows_of(stays(function()
+      local dull = ab.ab
+      ab.ab = function()
+        asked = asked + 1
+        if asked > 1 then return dull() end
+        return { verdict = 'faster', ratio = 0.5, ci_lo = 0.4, ci_hi = 0.6 }
+      end
+      return require('ridge.quant.weights').weights(three)
+    end))
+    assert.same({ 'w4', 'w4', 'f32' }, { list[1].kind, list[2].kind, list[3].kind })
+    assert.equal(2, asked)
     local data = ridge.data.Loader({ ridge.randn(8, 32) }, { batch = 8 })
     list = rows_of(stays(function()
       return require('ridge.quant.static').static(net, { calibrate = data, rows = 5 })

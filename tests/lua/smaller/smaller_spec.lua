@@ -343,6 +343,7 @@ describe('a search for a smaller net that was ended', function()
         -- all weights, or half of them and where they are
         assert.is_true(row[3] == list[1][3] or row[3] > list[1][3] / 2 and row[3] < list[1][3])
         row[3] = 'by what was measured'
+        row[5] = ('%.4g'):format(row[5]) -- sums in another order
       end
     end
     return list
