@@ -49,6 +49,10 @@ describe('prune.importance', function()
     local images = ridge.randn(4, 1, 5, 5)
     near(ridge.inference(conv[1], images):abs():mean({ 1, 3, 4 }):tolist(),
       ridge.prune.importance(conv, { by = 'activation', calibrate = loader(images) }):of '1')
+    local last = nn.Sequential(nn.Conv2d(2, 3, 1, { layout = 'nhwc' }))
+    local rows = ridge.randn(4, 5, 6, 2)
+    near(ridge.inference(last[1], rows):abs():mean({ 1, 2, 3 }):tolist(),
+      ridge.prune.importance(last, { by = 'activation', calibrate = loader(rows) }):of '1')
     assert.is_true(conv.training)
     assert.is_nil(rawget(conv[1], 'forward'))
   end)
