@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <termios.h>
 #include <unistd.h>
 
 /* host.is_terminal(fd): whether 0, 1 or 2 is a terminal. */
@@ -27,22 +26,6 @@ static int host_columns(lua_State *L)
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 0;
   lua_pushinteger(L, size.ws_col);
   return 1;
-}
-
-/*
-** host.raw_output(fd): let a terminal pass on what is written as it is. Its line discipline else cuts
-** each write() at tabs and newlines (n_tty's OPOST), and who reads the other end gets parts of lines:
-** Open MPI gives each rank such a terminal, and puts the rank's number before each part.
-*/
-static int host_raw_output(lua_State *L)
-{
-  int fd = (int)luaL_checkinteger(L, 1);
-  struct termios how;
-
-  if (tcgetattr(fd, &how) != 0) return 0;
-  how.c_oflag &= ~(tcflag_t)OPOST;
-  (void)tcsetattr(fd, TCSANOW, &how);
-  return 0;
 }
 
 /* host.directory(path): the names in a folder, folders with a '/' behind, or nil and the reason. */
@@ -93,7 +76,6 @@ void rg_host_terminal(lua_State *L)
   static const luaL_Reg functions[] = {
     { "is_terminal", host_is_terminal },
     { "columns", host_columns },
-    { "raw_output", host_raw_output },
     { "directory", host_directory },
     { "make_directory", host_make_directory },
     { NULL, NULL },

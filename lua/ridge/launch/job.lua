@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 --- A job: ranks from their start to their end, once.
 --
--- mpirun or srun starts keepers, each of them a rank, and what ranks print comes through it. How
--- ranks end is told by keepers over lines of their own, and by these they are ended: whether what
--- started them still does anything is of no account.
+-- mpirun or srun starts keepers, each of them a rank. What ranks print and how they end is told by
+-- keepers over lines of their own, and by these they are ended: whether what started them still does
+-- anything is of no account.
 
 local C = require 'ridge.ffi.lib'
 local ffi = require 'ffi'
@@ -11,22 +11,24 @@ local host = require 'ridge.host'
 local keeper = require 'ridge.launch.keeper'
 local line = require 'ridge.launch.line'
 local mpirun = require 'ridge.launch.mpirun'
+local printer = require 'ridge.launch.printer'
 local process = require 'ridge.process'
+local relay = require 'ridge.launch.relay'
 
 local M = {}
 
 local SOON = 3 -- seconds: for what started ranks to end by itself, behind them
 local GRACE = 5 -- seconds: for others to say that they wait, too; for keepers; for a signal
+local MORE = relay.WINDOW / 4 -- bytes of what a rank printed that are acknowledged at once
 local LEAST_PATIENCE = 60 -- seconds that ranks may start one behind the other, whatever the timeout
 
 ffi.cdef 'int ridge_job_kill(int, int) __asm__("kill");'
 
 local function now() return tonumber(C.rg_clock_ns()) / 1e9 end
 
--- -- What ranks print ---------------------------------------------------------------------------
+-- -- What is printed ---------------------------------------------------------------------------
 
--- A line of a rank is printed, one of the starter's own is kept: it is told where nothing else is
--- known.
+-- A line of a keeper, or of the starter's own: that is kept, and told where nothing else is known.
 local function tell(self, text, from)
   local rank, stream, said, second = self.by.line(text, from)
   if not rank then
@@ -34,11 +36,22 @@ local function tell(self, text, from)
     return
   end
   if said ~= '' or stream == 'out' and not second then
-    local to = stream == 'out' and io.stdout or io.stderr
-    to:write(('[%s] %s\n'):format(rank, said))
-    to:flush()
+    self.printer:print(stream, ('[%s] %s\n'):format(rank, said))
   end
   if second then tell(self, second, from) end
+end
+
+-- Ranks may send as much again as they have sent, where who reads it keeps up; where the user has
+-- ended them, what is left in their pipes.
+local function let_more(self)
+  self.printer:write()
+  if not self.printer:has_room() and not self.interrupted then return end
+  for _, rank in pairs(self.ranks) do
+    if rank.owed >= MORE then
+      rank.line:send('more ' .. rank.owed)
+      rank.owed = 0
+    end
+  end
 end
 
 local function read_out(self)
@@ -68,6 +81,15 @@ end
 
 local HEAR = {}
 
+-- What a rank prints, a line or a part of one.
+for word, how in pairs { out = { 'out', true }, outpart = { 'out', false }, err = { 'err', true },
+  errpart = { 'err', false } } do
+  HEAR[word] = function(rank, text, self)
+    rank.owed = rank.owed + #word + 1 + #text + 1
+    self.printer:take(rank.number, how[1], text, how[2])
+  end
+end
+
 function HEAR.pid(rank, text) rank.pid = tonumber(text) end
 function HEAR.state(rank, text) rank.state = text end
 function HEAR.begun(_, _, self) self.begun = true end
@@ -89,8 +111,12 @@ function HEAR.ended(rank, text, self)
   code, signal = tonumber(code), tonumber(signal)
   rank.ended = { status = signal > 0 and 128 + signal or code, signal = signal,
     memory = memory == '1' }
-  if rank.ended.status == 0 then rank.line:send 'exit' end
   if rank.ended.status ~= 0 and not self.failed then self.failed = rank end
+end
+
+function HEAR.silent(rank)
+  rank.silent = true
+  if rank.ended and rank.ended.status == 0 then rank.line:send 'exit' end
 end
 
 -- Who has connected says which rank it looks after, and the word that it was told.
@@ -106,7 +132,8 @@ local function welcome(self)
     local secret, number, place = (text or ''):match '^hello (%x+) (%d+) (.*)$'
     number = tonumber(number)
     if secret == self.secret and number < self.n and not self.ranks[number] then
-      self.ranks[number] = { number = number, place = place, line = stranger.line, heard = now() }
+      self.ranks[number] = { number = number, place = place, line = stranger.line, heard = now(),
+        owed = 0 }
       table.remove(self.strangers, i)
     elseif text or not stranger.line.fd or now() - stranger.since > GRACE then
       stranger.line:close()
@@ -135,6 +162,7 @@ local function hear(self)
   welcome(self)
   for r = 0, self.n - 1 do
     local rank = self.ranks[r]
+    if rank then rank.line:push() end
     local text = rank and rank.line:receive()
     while text do
       rank.heard = now()
@@ -162,13 +190,18 @@ local function turn(self)
   end
   read(self)
   hear(self)
+  let_more(self)
   if host.stopping() then error({ code = 'EINTR' }, 0) end
   local list = { self.listener.fd }
   if not self.silent then list[2] = self.process.channel.fd end
   if self.err then list[#list + 1] = self.err.fd end
-  for _, rank in pairs(self.ranks) do list[#list + 1] = rank.line.fd end
+  local takers = { self.printer:waits_for() }
+  for _, rank in pairs(self.ranks) do
+    list[#list + 1] = rank.line.fd
+    if rank.line.unsent ~= '' then takers[#takers + 1] = rank.line.fd end
+  end
   for _, stranger in ipairs(self.strangers) do list[#list + 1] = stranger.line.fd end
-  line.wait(list, 100)
+  line.wait(list, 100, takers)
 end
 
 -- -- Its end ------------------------------------------------------------------------------------
@@ -188,15 +221,19 @@ end
 
 local function over(self)
   for _, rank in pairs(self.ranks) do
-    if rank.line.fd and not rank.ended then return false end
+    if rank.line.fd and not (rank.ended and rank.silent) then return false end
   end
   return true
 end
 
--- Turn until f holds, or for some seconds.
+-- Turn until f holds, or for some seconds; those count in which somebody does not read what ranks
+-- have printed only where the user has ended the job.
 local function turn_until(self, f, seconds)
   local begun = now()
-  while not f() and now() - begun < seconds do turn(self) end
+  while not f() and now() - begun < seconds do
+    turn(self)
+    if self.printer:waits() and not self.interrupted then begun = now() end
+  end
   return f()
 end
 
@@ -312,6 +349,14 @@ local function all_late(self)
   return n >= self.n - 1
 end
 
+local function print_rest(self)
+  self.printer:last_lines()
+  turn_until(self, function()
+    self.printer:write()
+    return not self.printer:waits()
+  end, GRACE)
+end
+
 -- To the end of all ranks, or the first that failed.
 local function follow(self)
   local function ended() return not self.process:wait(0).running end
@@ -326,7 +371,8 @@ local function follow(self)
   end
   local how = self.process:wait()
   read(self)
-  if self.err and self.err.pending ~= '' then tell(self, self.err.pending, 'err') end
+  if self.err and self.err:rest() ~= '' then tell(self, self.err:rest(), 'err') end
+  print_rest(self)
   return how.signal > 0 and 128 + how.signal or how.code
 end
 
@@ -348,7 +394,8 @@ end
 ---@return table how status, reason, begun (a step of training has ended), lost (machines)
 function M.run(given)
   local self = { by = given.by, n = given.n, hosts = given.hosts, silence = given.silence,
-    ranks = {}, own = {}, strangers = {}, said = now(), secret = line.secret() }
+    ranks = {}, own = {}, strangers = {}, said = now(), secret = line.secret(),
+    printer = printer.new() }
   self.listener = line.listen(given.several and '0.0.0.0' or '127.0.0.1')
   given.at = { addresses(given.several), tostring(self.listener.port), tostring(given.silence) }
   local env = { [keeper.SECRET] = self.secret }
@@ -362,7 +409,9 @@ function M.run(given)
   local ok, status = pcall(follow, self)
   if not ok then
     host.stopped()
+    self.interrupted = true
     pcall(finish, self)
+    pcall(print_rest, self)
   end
   self.process:close()
   self.listener.close()

@@ -6,14 +6,16 @@
 -- where mpirun does. It says to the launcher: hello SECRET RANK PLACE, pid N, joining
 -- SECONDS (the rank waits for all in dist.init), joined, begun (the first step of training has
 -- ended), late TEXT (the rank waited in vain), stopped (the rank was, for long), alive (now and
--- then), ended CODE SIGNAL MEMORY. The launcher says: alive, kill, and
--- exit: a line that is closed while something lies unread in it would lose what was said last.
+-- then), out TEXT, outpart TEXT, err TEXT, errpart TEXT (what the rank prints: relay), ended CODE
+-- SIGNAL MEMORY, silent (nothing more is printed). The launcher says: alive, more BYTES (it has
+-- printed so many), kill, and exit: a line that is closed while something lies unread in it would
+-- lose what was said last.
 
 local C = require 'ridge.ffi.lib'
 local ffi = require 'ffi'
-local host = require 'ridge.host'
 local line = require 'ridge.launch.line'
 local process = require 'ridge.process'
+local relay = require 'ridge.launch.relay'
 
 local M = {}
 
@@ -111,8 +113,11 @@ local function obey(self)
     if text == 'kill' then
       self.launcher:send('state ' .. state(self.rank.pid))
       self.rank:kill(SIGKILL)
+      self.killed = true
     elseif text == 'exit' then
       return true
+    elseif text:find '^more %d+$' then
+      self.relay:more(tonumber(text:match '%d+'))
     end
     text = self.launcher:receive()
   end
@@ -134,9 +139,27 @@ end
 
 local function tell_end(self, how)
   hear(self)
+  self.relay:pass() -- what it has printed is told before its end
   local before, after = self.memory, out_of_memory()
   local memory = how.signal == SIGKILL and before and after and after > before and 1 or 0
   self.launcher:send(('ended %d %d %d'):format(how.code, how.signal, memory))
+end
+
+-- What the rank prints; behind its end also what those print that it has started, unless the job is
+-- being ended.
+local function pass(self, over)
+  self.relay:pass()
+  if not over or self.silent or not self.relay:over(self.killed) then return end
+  self.silent = true
+  self.launcher:send 'silent'
+end
+
+local function wait(self, over)
+  local list = { self.launcher.fd }
+  if not self.deaf then list[#list + 1] = self.rank.channel.fd end
+  if not self.silent then self.relay:wait_for(list) end
+  self.launcher:push()
+  line.wait(list, over and 200 or 50, self.launcher.unsent ~= '' and { self.launcher.fd } or nil)
 end
 
 local function keep(self)
@@ -151,9 +174,8 @@ local function keep(self)
       tell_end(self, how)
     end
     if over and leave then return end
-    local list = { self.launcher.fd }
-    if not self.deaf then list[#list + 1] = self.rank.channel.fd end
-    line.wait(list, over and 200 or 50)
+    pass(self, over)
+    wait(self, over)
   end
 end
 
@@ -194,10 +216,11 @@ function M.main(words)
   local self = { launcher = launcher, heard = now(), said = now(), silence = silence,
     beat = math.min(1, silence / 10),
     parent = ffi.C.ridge_keeper_parent(), memory = out_of_memory() }
-  -- the terminal that Open MPI made for it
-  if os.getenv 'OMPI_COMM_WORLD_RANK' then host.raw_output(1) end
-  self.rank = process.spawn { program = { unpack(words, 4) }, out = 1, err = 2,
+  self.relay = relay.new(launcher)
+  self.rank = process.spawn { program = { unpack(words, 4) }, out = self.relay.out,
+    err = self.relay.err,
     env = { RIDGE_LAUNCHED = tostring(ffi.C.ridge_keeper_pid()), [M.SECRET] = '' } }
+  self.relay:started()
   launcher:send(('pid %d'):format(self.rank.pid))
   keep(self)
   launcher:close()

@@ -31,6 +31,7 @@ local SOL_SOCKET, SO_ERROR = 1, 4
 local IN, OUT = 1, 4
 local EAGAIN, EINTR = 11, 4
 local MOST = 2 ^ 16 -- bytes of a line: who sends more is no rank of ours
+local MOST_UNSENT = 2 ^ 18 -- bytes that the other end has not taken yet
 
 local C = ffi.C
 local buffer = ffi.new 'char[4096]'
@@ -56,15 +57,31 @@ local Line = {}
 Line.__index = Line
 
 local function line(fd, most)
-  return setmetatable({ fd = fd, pending = '', most = most or MOST }, Line)
+  return setmetatable({ fd = fd, pending = '', at = 1, unsent = '', most = most or MOST }, Line)
 end
 
---- Send one; a line that is gone or takes nothing is closed.
+--- Send one, without waiting: what the other end does not take yet is sent by `push`. A line that
+--- is gone, or has taken nothing for long, is closed.
 ---@param text string
 function Line:send(text)
   if not self.fd then return end
-  text = text .. '\n'
-  if C.ridge_line_send(self.fd, text, #text, NOSIGNAL + DONTWAIT) ~= #text then self:close() end
+  self.unsent = self.unsent .. text .. '\n'
+  self:push()
+  if #self.unsent > MOST_UNSENT then self:close() end
+end
+
+--- Send on what was not taken before.
+function Line:push()
+  while self.fd and self.unsent ~= '' do
+    local n = tonumber(C.ridge_line_send(self.fd, self.unsent, #self.unsent, NOSIGNAL + DONTWAIT))
+    if n > 0 then
+      self.unsent = self.unsent:sub(n + 1)
+    elseif ffi.errno() == EAGAIN then
+      return
+    elseif ffi.errno() ~= EINTR then
+      self:close()
+    end
+  end
 end
 
 --- What has come, one by one, without waiting; nil when there is no more of it. A line that was
@@ -72,15 +89,16 @@ end
 ---@return string|nil text
 function Line:receive()
   while true do
-    local text, rest = self.pending:match '^([^\n]*)\n(.*)$'
-    if text then
-      self.pending = rest
+    local stop = self.pending:find('\n', self.at, true)
+    if stop then
+      local text = self.pending:sub(self.at, stop - 1)
+      self.at = stop + 1
       return text
     end
     if not self.fd then return nil end
     local n = tonumber(C.ridge_line_recv(self.fd, buffer, 4096, DONTWAIT))
     if n > 0 then
-      self.pending = self.pending .. ffi.string(buffer, n)
+      self.pending, self.at = self:rest() .. ffi.string(buffer, n), 1
       if #self.pending > self.most then self:close() end
     elseif n == 0 or ffi.errno() ~= EAGAIN and ffi.errno() ~= EINTR then
       self:close()
@@ -89,6 +107,10 @@ function Line:receive()
     end
   end
 end
+
+--- What has come of a line that has not ended.
+---@return string
+function Line:rest() return self.pending:sub(self.at) end
 
 function Line:close()
   if self.fd then C.ridge_line_close(self.fd) end
@@ -109,13 +131,19 @@ function M.pair()
   return line(fds[0], math.huge), line(fds[1])
 end
 
---- Wait until something comes on one of these descriptors.
+--- Wait until something comes on one of these descriptors, or one of others takes something.
 ---@param list number[] descriptors
 ---@param longest_ms number
-function M.wait(list, longest_ms)
-  local polls = ffi.new('ridge_line_poll[?]', math.max(1, #list))
+---@param takers number[]|nil descriptors
+function M.wait(list, longest_ms, takers)
+  local n = #list
+  local polls = ffi.new('ridge_line_poll[?]', n + #(takers or {}) + 1)
   for i, fd in ipairs(list) do polls[i - 1].fd, polls[i - 1].events = fd, IN end
-  C.ridge_line_wait(polls, #list, longest_ms)
+  for _, fd in ipairs(takers or {}) do
+    polls[n].fd, polls[n].events = fd, OUT
+    n = n + 1
+  end
+  C.ridge_line_wait(polls, n, longest_ms)
 end
 
 --- Listen, on a port that the system gives.
