@@ -110,8 +110,12 @@ static void await_call(rg_group *g)
 
 static rg_status run_call(rg_group *g, const waiting_call *next)
 {
-  RG_TRY(rg_group_run(&g->work, &next->call));
-  return next->there != NULL ? rg_device_call_run(&g->work, next->there) : RG_OK;
+  const rg_status status = rg_group_run(&g->work, &next->call);
+
+  if (next->there == NULL) return status;
+  if (status == RG_OK) return rg_device_call_run(&g->work, next->there);
+  rg_device_call_drop(g->work.devices, next->there);
+  return status;
 }
 
 /* Take calls until none will come any more; the lock is held. */

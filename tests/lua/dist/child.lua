@@ -232,8 +232,8 @@ end
 -- digits, as a commit's name.)
 function RUN.lines()
   dist.barrier()
-  local pipe = io.popen "grep -lzE '(^|/)(ridge|mpirun|orted)$' /proc/[0-9]*/cmdline 2>/dev/null"
-    .. " | xargs cat 2>/dev/null | tr '\\0' '\\n'"
+  local pipe = io.popen("grep -lzE '(^|/)(ridge|mpirun|orted)$' /proc/[0-9]*/cmdline 2>/dev/null"
+    .. " | xargs cat 2>/dev/null | tr '\\0' '\\n'")
   local text = pipe:read '*a'
   pipe:close()
   local secret = '%f[%x]' .. ('%x'):rep(32) .. '%f[^%x]'
