@@ -127,7 +127,7 @@ function M.execute(source, name, argv, hooks)
     return 1
   end
   rawset(_G, 'arg', argv)
-  if os.getenv 'RIDGE_LAUNCHED' then io.stdout:setvbuf 'line' end -- what a rank prints goes by a pipe
+  if os.getenv 'RIDGE_LAUNCHED' then io.stdout:setvbuf 'line' end -- a rank's is a pipe
   local kind = name == '=stdin' and 'once' or 'recipe'
   setfenv(chunk, environment.recipe(kind == 'once'))
   local body = chunk

@@ -2,8 +2,8 @@
 --- A job: ranks from their start to their end, once.
 --
 -- mpirun or srun starts keepers, each of them a rank. What ranks print and how they end is told by
--- keepers over lines of their own, and by these they are ended: whether what started them still does
--- anything is of no account.
+-- keepers over lines of their own, and by these they are ended: whether what started them still
+-- does anything is of no account.
 
 local C = require 'ridge.ffi.lib'
 local ffi = require 'ffi'

@@ -1,12 +1,13 @@
 -- SPDX-License-Identifier: MIT
 --- What a rank prints, from its pipes to the launcher: whole lines over the keeper's own line.
 --
--- mpirun and srun do not carry it. Open MPI reads a rank's output in parts, ends each of them with a
--- newline of its own, and leaves out what its buffer has no room for once numbers of ranks are put
--- before many short lines.
+-- mpirun and srun do not carry it. Open MPI reads a rank's output in parts, ends each of them with
+-- a newline of its own, and leaves out what its buffer has no room for once numbers of ranks are
+-- put before many short lines.
 --
 -- The launcher says how many bytes more it takes. Until then nothing more is read, the pipe fills,
--- and the rank waits in its write(), as behind any slow reader; what keepers have to tell passes by.
+-- and the rank waits in its write(), as behind any slow reader; what keepers have to tell passes
+-- by.
 
 local blame = require 'ridge.blame'
 local ffi = require 'ffi'

@@ -28,8 +28,8 @@ describe('lines of ranks', function()
 
   -- What two ranks print, by stream, and the status.
   local function launch(before, what)
-    local _, status = output(('{ %s./ridge launch -n 2 %s %s %s/at >%s/out 2>%s/err; }'):format(before,
-      CHILD, what, folder, folder, folder))
+    local _, status = output(('{ %s./ridge launch -n 2 %s %s %s/at >%s/out 2>%s/err; }'):format(
+      before, CHILD, what, folder, folder, folder))
     return read 'out', read 'err', status
   end
 
@@ -103,7 +103,7 @@ describe('lines of ranks', function()
     end
   end)
 
-  several('wait for who reads them slowly, and ranks with them; nobody is taken for lost', function()
+  several('wait for who reads them slowly, and ranks with them; nobody is lost', function()
     local text, status = output(([[sh -c '
       { ./ridge launch -n 2 --silence 2 %s much %s/at; echo "code $?" >&2; } 2>%s/err |
       { sleep 5; cp %s/at0 %s/early; cat >%s/out; }']]):format(CHILD, folder, folder, folder,
