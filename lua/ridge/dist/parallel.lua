@@ -5,6 +5,7 @@
 -- is the gradient of the whole batch, however uneven its parts are. One that was averaged before
 -- and is added to (accumulation) may be averaged again: it was the same everywhere.
 
+local ffi = require 'ffi'
 local C = require 'ridge.ffi.lib'
 local blame = require 'ridge.blame'
 local class = require 'ridge.class'
@@ -88,6 +89,22 @@ local function complete(self, p)
   end
 end
 
+local function id(x) return tonumber(ffi.cast('intptr_t', x._t)) end
+
+-- A gradient that is averaged with nobody's would be another one on each rank, and so would what is
+-- trained with it: of a module that was added since, of one that was frozen, of another tensor.
+local function check_known(known, module)
+  for _, p in ipairs(module.params) do
+    local x = p.tensor
+    if C.rg_requires_grad(x._t) == 1 and not known[id(x)] then
+      blame.raise(('%s: parameter %s of %s is none that it averages the gradients of: those were '
+        .. 'trained when it was made; make another dist.DataParallel of the changed module'):format(
+        WHAT, p.name, getmetatable(module).__name), 'EARG')
+    end
+  end
+  for _, each in ipairs(module.children) do check_known(known, each.module) end
+end
+
 -- The order of rank 0's first pass, and behind it what that did not reach.
 local function settle(self)
   local n = #self.trained
@@ -157,7 +174,8 @@ end
 --- rows of all ranks. Other ranks' default random stream goes on from another seed, so that dropout
 --- draws differ.
 ---
---- Convert and freeze parameters before; make the optimizer of this or of the module. A parameter
+--- Convert and freeze parameters before: one that is trained later is refused, as is one of a
+--- module that is added. Make the optimizer of this or of the module. A parameter
 --- belongs to the last DataParallel that was made of it, and an older one is not trained any more.
 ---@param module table the same on all ranks: else the first difference is an error
 ---@param opts table|nil {bucket_mb = 25, overlap = true, compress = 'none',
@@ -190,6 +208,8 @@ function Parallel:init(module, opts)
     default:seed((default:seed() + world.rank * 0x9e3779b1) % 2 ^ 53)
   end
   self.order, self.seen, self.rows, self.told, self.hooks = {}, {}, nil, false, {}
+  self.known = {}
+  for _, p in ipairs(trained) do self.known[id(p.tensor)] = true end
   -- for who drives it: weighs, what this rank's gradients count by instead of its rows, and hold,
   -- which leaves them as they are behind a backward pass
   self.weighs, self.hold = nil, false
@@ -261,6 +281,7 @@ function Parallel:forward(...)
   end
   if C.rg_capturing() == 0 then
     if recording() then -- else there is no gradient that this is to weigh
+      check_known(self.known, self.module)
       self.rows = self.weighs or rows_of({ ... }, select('#', ...))
     end
     if self.training then M.settle(self) end
