@@ -25,10 +25,10 @@ function RUN.odd()
 end
 
 -- Killed while its last words lie in the pipe.
-function RUN.killed()
+function RUN.killed(_, n)
   io.stdout:setvbuf 'full'
   ffi.cdef 'int kill(int, int); int getpid(void);'
-  io.write(('0123456789abcde\n'):rep(3900), 'cut')
+  io.write(('0123456789abcde\n'):rep(tonumber(n or 3900)), 'cut')
   io.flush()
   ffi.C.kill(ffi.C.getpid(), 9)
 end
@@ -59,4 +59,4 @@ function RUN.children()
   print 'rank'
 end
 
-RUN[arg[1]](arg[2])
+RUN[arg[1]](arg[2], arg[3])

@@ -92,6 +92,17 @@ describe('lines of ranks', function()
     end
   end)
 
+  -- Who reads is slow to the end, so what a rank printed last is in its pipe when it is killed.
+  several('of a rank that is killed come to who reads them slowly, too', function()
+    local text, status = output(([[sh -c '
+      { ./ridge launch -n 1 %s killed %s/at 50000 2>%s/err; echo "code $?" >&2; } |
+      { i=0; while [ $i -lt 30 ]; do head -c 32768; sleep 0.02; i=$((i + 1)); done; cat; } >%s/out']])
+      :format(CHILD, folder, folder, folder))
+    assert.equal(0, status, text)
+    assert.equal('code 137\n', text)
+    assert.equal(50001, #lines_of(read 'out', 0))
+  end)
+
   several('of what ranks have started come, too, behind their end as well', function()
     for name, before in pairs(starters) do
       local out, err, status = launch(before, 'children')
