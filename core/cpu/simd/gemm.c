@@ -35,12 +35,22 @@ ALWAYS_INLINE void store(float *x, vec y)
 
 /* -- Tiles ---------------------------------------------------------------------------- */
 
+/* With 16 registers a tile of six rows takes them all.  Compilers that draw loads of the next step
+** forward run out of them, and one or two sums pass through the stack in the innermost loop, where
+** each multiplication waits for the one before: this holds sums in registers and loads in order. */
+#if defined(__x86_64__) && !defined(__AVX512F__)
+#define HELD(s) __asm__ volatile("" : "+x"((s)[0]), "+x"((s)[1]) : : "memory")
+#else
+#define HELD(s) (void)(s)
+#endif
+
 /* One row of a strip; four row pointers and two multiples of lda reach all fourteen rows. */
 #define ROW(r, pointer, offset)                                     \
   if (r < rows) {                                                   \
     vec x = splat(*(const float *)(pointer + (offset) + 4 * step)); \
     s[r][0] = fused(x, b0, s[r][0]);                                \
     s[r][1] = fused(x, b1, s[r][1]);                                \
+    HELD(s[r]);                                                     \
   }
 
 #define STEP(number)                            \
@@ -326,6 +336,7 @@ ALWAYS_INLINE void gather(const int rows, const rg_gather_tile *t)
 
           s[r][0] = fused(y, b0, s[r][0]);
           s[r][1] = fused(y, b1, s[r][1]);
+          HELD(s[r]);
         }
       }
     }
