@@ -159,7 +159,9 @@ rg_conv_cut rg_conv_cut_of(const rg_call *call, rg_tensor *const *out)
     };
   }
   c.step = rg_max_i64(1, (int64_t)((double)c.size * piece_flops / flops));
-  if (c.in[0] < 0 && c.size > 16) {
+  /* for one channel of a result AVX2 has loops in C alone in oneDNN, tens of times as slow as its
+  ** kernels of whole blocks: rows are cut instead */
+  if (c.in[0] < 0 && (c.size > 16 || !weight)) {
     c.step = up_to_16(c.step);
   }
   c.step = rg_min_i64(c.step, c.size);
