@@ -158,8 +158,51 @@ static void test_bands(const rg_op *op)
   ok(padding < 1500, "most read more than padding");
 }
 
+static rg_tensor image(int64_t channels, int64_t outs, int64_t size)
+{
+  rg_tensor x = of_size((const int64_t[]){ size, size });
+
+  x._shape[0] = outs;
+  x._shape[1] = channels;
+  x._stride[1] = size * size;
+  x._stride[0] = channels * size * size;
+  x._count = outs * channels * size * size;
+  return x;
+}
+
+/* One image of few channels goes in bands of rows, each with all channels: for one channel alone
+** oneDNN's AVX2 has nothing but loops. */
+static void test_channels_stay(const rg_op *op, int64_t channels)
+{
+  sides s = { .args.o = { .stride = { 1, 1 },
+                          .dilation = { 1, 1 },
+                          .groups = 1,
+                          .pad_low = { 7, 7 },
+                          .pad_high = { 7, 7 } },
+              .args.size = { 1024, 1024 } };
+  rg_conv_cut c;
+
+  s.x = image(channels, 1, 1024);
+  s.y = image(channels, 1, 1024);
+  s.w = image(channels, channels, 15);
+  const bool data = op == &rg_op_conv2d_back_data;
+
+  s.in[0] = data ? &s.y : &s.x;
+  s.in[1] = &s.w;
+  s.out[0] = data ? &s.x : &s.y;
+  s.call = (rg_call){ .op = op, .in = s.in, .n_in = 2, .n_out = 1, .args = &s.args };
+  s.call.out[0] = rg_meta_of(s.out[0]);
+  c = rg_conv_cut_of(&s.call, s.out);
+  is_int(c.step, channels, "channels stay together");
+  ok(c.bands[0] > 1, "rows are cut");
+}
+
 int main(void)
 {
+  for (int64_t channels = 2; channels <= 16; channels *= 2) {
+    test_channels_stay(&rg_op_conv2d, channels);
+    test_channels_stay(&rg_op_conv2d_back_data, channels);
+  }
   test_bands(&rg_op_conv2d);
   test_bands(&rg_op_conv2d_back_weight);
   test_bands(&rg_op_conv2d_back_data);
