@@ -65,11 +65,9 @@ static void test_views(rg_tensor *x)
   is_status(rg_view(x, SHAPE, 8, &y), RG_OK, "a view of eight axes");
   ok(counts(y, N, 0, 1), "is the same");
   is_status(rg_view(x, SHAPE, 9, &y), RG_ESHAPE, "there is none of nine");
-  ok(strcmp(rg_error_message(), "view: 9 axes; at most 8 are possible") == 0,
-     "which says so");
+  ok(strcmp(rg_error_message(), "view: 9 axes; at most 8 are possible") == 0, "which says so");
   is_status(rg_reshape(x, SHAPE, 9, &y), RG_ESHAPE, "nor a copy");
-  ok(strcmp(rg_error_message(), "reshape: 9 axes; at most 8 are possible") == 0,
-     "which says so");
+  ok(strcmp(rg_error_message(), "reshape: 9 axes; at most 8 are possible") == 0, "which says so");
   is_status(rg_empty(RG_F32, RG_CPU, SHAPE, 9, &y), RG_ESHAPE, "nor a tensor");
   is_status(rg_expand(x, wide, 8, &y), RG_OK, "the first axis twice");
   is_int(y->_count, 2 * N, "has twice as many");
