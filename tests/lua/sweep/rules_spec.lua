@@ -246,3 +246,21 @@ describe('text of JSON', function()
     end
   end)
 end)
+
+describe('what a point leaves behind', function()
+  local leak = require('ridge.sweep.series').leak
+
+  it('is the least of its passes: what one of them did not leave is no leak', function()
+    local function passes(...)
+      local list = {}
+      for i, bytes in ipairs { ... } do list[i] = { left_bytes = bytes or nil } end
+      return list
+    end
+    assert.equal(2 ^ 21, leak(passes(2 ^ 22, 2 ^ 21), 2 ^ 23))
+    assert.is_nil(leak(passes(2 ^ 22, 10), 2 ^ 23))
+    assert.is_nil(leak(passes(2 ^ 22, 2 ^ 22), 10))
+    assert.is_nil(leak(passes(), 2 ^ 23)) -- one pass says nothing
+    assert.is_nil(leak(passes(2 ^ 22, false), 2 ^ 23)) -- nobody looked
+    assert.is_nil(leak(passes(2 ^ 22), nil))
+  end)
+end)
