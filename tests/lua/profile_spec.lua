@@ -83,6 +83,19 @@ describe('ridge.profile', function()
     end
   end)
 
+  it('has samples of the time that it has events of', function()
+    local text = output [[
+      local ridge = require "ridge"
+      local x = ridge.randn(4)
+      local function busy() local s = 0 for i = 1, 1e8 do s = s + i % 3 end return s end
+      local function work() for _ = 1, 5000 do x:exp() end end
+      local p = ridge.profile(function() busy() work() end, { bytes = 2 ^ 17, lines = true })
+      local all = ridge.profile(function() busy() work() end, { lines = true })
+      -- a sample is of 10 ms of processor time
+      print(p.dropped > 0, p.samples * 1e7 <= p.ns + 3e7, all.dropped, all.samples > 3)]]
+    assert.equal('true\ttrue\t0\ttrue\nstatus 0\n', text)
+  end)
+
   it('keeps no samples of steps that had none', function()
     local text = output [[
       local samples = require("ridge") and require "ridge.profile.samples"

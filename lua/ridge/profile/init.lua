@@ -205,7 +205,8 @@ local kept -- the last profile that ended
 local function fill(p, found, taken)
   p.ns, p.all_ns, p.notes, p.windows, p.copy = found.ns, found.all_ns, found.notes, found.windows,
     found.copy
-  p.lines, p.states, p.samples = samples.shares(taken)
+  local lost = found.facts.dropped > 0 and found.windows[1]
+  p.lines, p.states, p.samples = samples.shares(taken, lost and lost.from or nil)
   p.counters = found.counts
   for name, reason in pairs(found.uncounted or {}) do p.unavailable[name] = reason end
   p.unavailable.cupti = found.untraced

@@ -131,12 +131,14 @@ end
 
 --- Shares of lines and of states.
 ---@param entry table|nil
+---@param from number|nil nanoseconds: what was before is not asked for, as its events are lost
 ---@return table lines { line, share }, the largest first
 ---@return table states share by name
 ---@return integer n ticks
-function M.shares(entry)
+function M.shares(entry, from)
   local lines, states, n = {}, {}, 0
-  M.each(entry, function(_, stack)
+  M.each(entry, function(ns, stack)
+    if from and ns < from then return end
     stack.line = stack.line or line_of(stack)
     lines[stack.line] = (lines[stack.line] or 0) + 1
     states[stack.state] = (states[stack.state] or 0) + 1
