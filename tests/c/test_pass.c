@@ -42,6 +42,11 @@ static void test_dead(void)
   comes(g, dead, "gelu neg", "a read before the write needs it not");
 
   g = graph(&x);
+  y = unary(g, &rg_op_gelu, x);
+  returned(g, node_of(g, &rg_op_relu, &x, 1, NULL, y), "");
+  comes(g, dead, "gelu relu", "what is written over stays, read or not");
+
+  g = graph(&x);
   must(rg_ir_graph_output(
       g, &(rg_ir_output){ .value = unary(g, &rg_op_gelu, x), .kind = RG_OUTPUT_GRADIENT }));
   must(rg_ir_graph_output(
