@@ -71,5 +71,6 @@ EARLY static void look_for_space(int argc, char **argv, char **environment)
   _exit(1);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const begin)(
-    int argc, char **argv, char **environment) = look_for_space;
+__attribute__((section(".preinit_array"),
+               used)) static void (*const begin)(int argc, char **argv,
+                                                 char **environment) = look_for_space;

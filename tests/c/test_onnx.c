@@ -276,7 +276,8 @@ static void test_external(void)
 {
   enum { COUNT = 20001, BEFORE = 5 };
   static const char where[] = "\x6a\x0d\x0a\x08location\x12\x01w"
-                              "\x6a\x0b\x0a\x06offset\x12\x01" "5\x70\x01";
+                              "\x6a\x0b\x0a\x06offset\x12\x01"
+                              "5\x70\x01";
   static char file[BEFORE + (COUNT + 1) / 2];
   const int64_t count = COUNT;
   rg_onnx_tensor t;

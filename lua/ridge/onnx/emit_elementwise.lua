@@ -174,7 +174,7 @@ function records.remainder(e, node, names)
   return e:node('Where', { turns, e:node('Add', { rest, y }), rest })
 end
 
--- Of floats: what is left over is taken off first, as x / y may be rounded up to a whole number
+-- Of floats: what is left over is subtracted first, as x / y may be rounded up to a whole number
 -- (0.9 / 0.1), and is infinite where x is.
 local function floor_quotient(e, x, y, kind)
   local rest, turns = rest_of(e, x, y, kind)
