@@ -299,8 +299,8 @@ M.FUNCTIONS = {
     .. '"layer" }), { format = one { "dense", "rows", "blocks" } }',
   ['ridge.prune.analyze'] = 'net(a, b)',
   ['ridge.quant.dynamic'] = 'net(a, b):eval(), { rows = false, per = one { "channel", "tensor" } }',
-  ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, rows = false, bits = one { 2, 3, 4, 6, 8 }, '
-    .. 'minimum = often(50), method = one { "rtn", "mse" } }',
+  ['ridge.quant.weights'] = 'net(a, b):eval(), { pad = true, rows = false, '
+    .. 'bits = one { 2, 3, 4, 6, 8 }, minimum = often(50), method = one { "rtn", "mse" } }',
   ['ridge.quant.prepare'] = 'net(a, b), { pad = true, bits = one { 2, 3, 4, 6, 8 } }',
   ['ridge.quant.convert'] = 'ridge.quant.prepare(net(a, b), { pad = true })',
   ['ridge.quant.sensitivity'] = 'net(a, b):eval(), { validate = ridge.data.Loader({ F(16, a), '

@@ -397,7 +397,8 @@ Mine(6 parameters)
     local half = ridge.quant.half(nn.Sequential(nn.Linear(2, 3)):eval(), 'bf16')
     assert.equal('nn.Sequential(9 parameters)', tostring(half):match '^[^\n]*')
     local packed = ridge.quant.weights(nn.Sequential(nn.Linear(64, 32)):eval(),
-      { bits = 4, group = 32, rows = false }) -- 64 x 32 weights in bytes of two, a scale for 32 of them, bias
+      { bits = 4, group = 32, rows = false })
+    -- 64 x 32 weights in bytes of two, a scale for 32 of them, bias
     assert.equal('nn.Sequential(0 parameters and 1120 in buffers)',
       tostring(packed):match '^[^\n]*')
   end)

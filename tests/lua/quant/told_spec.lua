@@ -148,6 +148,19 @@ describe('whether a layer is taken', function()
     end
   end)
 
+  it('is not where the layer differed from itself as much', function()
+    for floor, itself in pairs { [math.log(1.3)] = ', where f32 differed from itself by up to 30 %',
+        [0.01] = '' } do
+      local faster = with_ab('ridge.quant.faster', { verdict = 'open', ratio = 0.8, ci_lo = 0.75,
+        ci_hi = 0.9, floor = floor })
+      assert.equal('not shown to be as fast in i8: 0.80 [0.75 .. 0.90] of its time in f32 at 1 row'
+        .. itself, faster.why(faster.asked():compare('k', layer, layer, x), 1))
+    end
+    local faster = with_ab('ridge.quant.faster', { verdict = 'slower', ratio = 1.1, ci_lo = 1.05,
+      ci_hi = 1.2, floor = 1 })
+    assert.is_nil(faster.asked():compare('k', layer, layer, x).itself)
+  end)
+
   it('is said by those that ask', function()
     local function stays(f)
       local was = ab.ab

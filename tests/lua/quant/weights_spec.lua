@@ -375,7 +375,8 @@ describe('training with rounding', function()
       .. '1      nn.Linear  w2\ntrained with rounding to 2 bits in groups of 32',
       tostring(ridge.quant.report(q)))
     local function loss(made) return (made(x) - y):square():mean():item() end
-    assert.is_true(loss(q) < 0.5 * loss(ridge.quant.weights(net:eval(), { bits = 2, rows = false })))
+    assert.is_true(loss(q) < 0.5 * loss(ridge.quant.weights(net:eval(),
+      { bits = 2, rows = false })))
   end)
 
   it('refuses what was not prepared, or is already', function()
