@@ -266,8 +266,8 @@ static rg_status lib_passed(void *self, void *m, bool *passed)
 
   if (does(PASSED, c->device)) return rg_fail(RG_EDEVICE, "it is lost");
   pthread_mutex_lock(&lib.lock);
-  *passed = at == 0 ? !does(BEGINS_LATE, c->device)
-                    : at > 0 && at <= lib.n_done && !does(HANGS, c->device);
+  *passed = !does(BEGINS_LATE, c->device) &&
+            (at == 0 || (at > 0 && at <= lib.n_done && !does(HANGS, c->device)));
   pthread_mutex_unlock(&lib.lock);
   return RG_OK;
 }

@@ -96,7 +96,8 @@ describe('lines of ranks', function()
   several('of a rank that is killed come to who reads them slowly, too', function()
     local text, status = output(([[sh -c '
       { ./ridge launch -n 1 %s killed %s/at 50000 2>%s/err; echo "code $?" >&2; } |
-      { i=0; while [ $i -lt 30 ]; do head -c 32768; sleep 0.02; i=$((i + 1)); done; cat; } >%s/out']])
+      { i=0; while [ $i -lt 30 ]; do head -c 32768; sleep 0.02; i=$((i + 1)); done
+        cat; } >%s/out']])
       :format(CHILD, folder, folder, folder))
     assert.equal(0, status, text)
     assert.equal('code 137\n', text)
