@@ -39,6 +39,7 @@ describe('convolutions whose rows are gathered', function()
       if row.images then lines[#lines + 1] = choices.problem(row) .. ': implicit' end
     end
     backend.apply { choices = table.concat(lines, '; ') }
+    assert.is_true(#lines > 0, 'no convolution that has a choice')
     for _, row in ipairs(backend.why(ridge.inference, f)) do
       if row.images then assert.equal('implicit', row.path) end
     end
@@ -94,13 +95,10 @@ describe('convolutions whose rows are gathered', function()
       local groups, outs = unpack(s)
       local x = ridge.randn(2, 5, 7, groups * 3, { generator = g })
       local w = ridge.randn(groups * outs, 3, 3, 3, { generator = g })
-      local some = ridge.randn(groups * outs, 2, { generator = g })
-      for _, bias in ipairs { some:narrow(2, 1, 1):reshape(groups * outs),
-        some:select(2, 2) } do
-        local all = given({ groups = groups, padding = 1 }, bias)
-        near(gathered(function() return x:conv2d(w, all) end), x, w, all, nil,
-          ('%d groups of %d'):format(groups, outs))
-      end
+      local all = given({ groups = groups, padding = 1 },
+        ridge.randn(groups * outs, { generator = g }))
+      near(gathered(function() return x:conv2d(w, all) end), x, w, all, nil,
+        ('%d groups of %d'):format(groups, outs))
     end
   end)
 
