@@ -157,7 +157,7 @@ local function time_of(known, by, is_quiet)
 end
 
 -- The columns of an interval, each its name and what is asked for: of a rate of a phase those of
--- its time, turned over.
+-- its time, whose reciprocals are its own.
 local function ends_of(st, sweep, by)
   local query, out = require 'ridge.store.query', {}
   local phase, rate = by:match '^(.*)_(%l+)$'
