@@ -32,7 +32,7 @@ local RATES = { gflops = true, gbps = true }
 ---@param row table      of ridge.store.results
 ---@param name string
 ---@return string|nil phase  nil where it is something else
--- >> minutes.rate_of(row, 'fwd_gflops') == 'fwd'
+-- >> minutes.rate_of({ fwd = 2e6, fwd_p95 = 3e6, fwd_gflops = 4 }, 'fwd_gflops') == 'fwd'
 function M.rate_of(row, name)
   local phase, rate = name:match '^(.*)_(%l+)$'
   if RATES[rate] and row[phase .. '_p95'] ~= nil and row[name .. '_lo'] == nil
