@@ -208,8 +208,8 @@ function Parallel:init(module, opts)
     default:seed((default:seed() + world.rank * 0x9e3779b1) % 2 ^ 53)
   end
   self.order, self.seen, self.rows, self.told, self.hooks = {}, {}, nil, false, {}
-  self.known = {}
-  for _, p in ipairs(trained) do self.known[id(p.tensor)] = true end
+  self.known = {} -- the tensors themselves: another one would have the address of one that is gone
+  for _, p in ipairs(trained) do self.known[id(p.tensor)] = p.tensor end
   -- for who drives it: weighs, what this rank's gradients count by instead of its rows, and hold,
   -- which leaves them as they are behind a backward pass
   self.weighs, self.hold = nil, false
