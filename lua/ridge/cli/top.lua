@@ -160,10 +160,8 @@ end
 -- its time, whose reciprocals are its own.
 local function ends_of(st, sweep, by)
   local query, out = require 'ridge.store.query', {}
-  local phase, rate = by:match '^(.*)_(%l+)$'
-  local time = by
-  if (rate == 'gflops' or rate == 'gbps') and not query.has(st, sweep, by .. '_lo')
-    and query.has(st, sweep, phase .. '_p95') then
+  local phase, time = minutes.rate(by), by
+  if phase and not query.has(st, sweep, by .. '_lo') and query.has(st, sweep, phase .. '_p95') then
     time = phase
   end
   if not query.has(st, sweep, time .. '_lo') then return out end

@@ -152,6 +152,6 @@ end
 
 -- Of rows, also for those who draw them.
 M.own, M.ends, M.column = shown.own, shown.ends, shown.column
-M.said, M.percent, M.rate_of = shown.said, shown.percent, shown.rate_of
+M.said, M.percent, M.rate, M.rate_of = shown.said, shown.percent, shown.rate, shown.rate_of
 
 return M

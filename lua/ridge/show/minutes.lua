@@ -26,16 +26,27 @@ end
 ---@return string column
 function M.column(name) return (name:gsub('_quiet$', '')) .. '_between_minutes' end
 
-local RATES = { gflops = true, gbps = true }
+local COUNTS = { gflops = 'flops', gbps = 'bytes' }
 
---- The phase that a column is a rate of: a count over its time.
+--- The phase that a name is a rate of, which is a count over its time, and that count.
+---@param name string
+---@return string|nil phase  nil where it is something else
+---@return string|nil count
+-- >> minutes.rate 'fwd_gflops' == 'fwd'
+function M.rate(name)
+  local phase, rate = name:match '^(.*)_(%l+)$'
+  local count = COUNTS[rate]
+  if count then return phase, ('%s_%s'):format(phase, count) end
+end
+
+--- The phase that a column of a row is a rate of.
 ---@param row table      of ridge.store.results
 ---@param name string
 ---@return string|nil phase  nil where it is something else
 -- >> minutes.rate_of({ fwd = 2e6, fwd_p95 = 3e6, fwd_gflops = 4 }, 'fwd_gflops') == 'fwd'
 function M.rate_of(row, name)
-  local phase, rate = name:match '^(.*)_(%l+)$'
-  if RATES[rate] and row[phase .. '_p95'] ~= nil and row[name .. '_lo'] == nil
+  local phase = M.rate(name)
+  if phase and row[phase .. '_p95'] ~= nil and row[name .. '_lo'] == nil
     and type(row[phase]) == 'number' and type(row[name]) == 'number' then
     return phase
   end

@@ -64,15 +64,11 @@ local function wanted(text, directions, rows, what)
   blame.raise(('%s; %s has %s'):format(text, what, table.concat(list, ', ')), 'EARG')
 end
 
--- A rate is what its time makes of a count, and known as well as the time is.
-local COUNTS = { gflops = 'flops', gbps = 'bytes' }
-
--- The same tree where rates of phases are their counts over their times.
+-- The same tree where rates of phases are their counts over their times, as which they are known.
 local function with_times(tree, directions, known)
   if tree.kind == 'name' then
-    local phase, rate = tree.name:match '^(.*)_(%l+)$'
-    local count = COUNTS[rate] and ('%s_%s'):format(phase, COUNTS[rate])
-    if count and directions[phase .. '_p95'] and known[phase] and known[count] then
+    local phase, count = minutes.rate(tree.name)
+    if phase and directions[phase .. '_p95'] and known[phase] and known[count] then
       return expression.parse(('%s / %s'):format(count, phase))
     end
     return tree
