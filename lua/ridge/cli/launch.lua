@@ -133,11 +133,12 @@ local function run(opt, programs, rest)
       hosts = opt.hosts, several = opt.hosts or opt.job and opt.job.nodes > 1,
       programs = programs, rest = rest, silence = opt.silence,
       env = environment(opt, n, attempt), folder = opt.folder }
+    if how.unprinted then note('what ranks print cannot be written: %s', how.unprinted) end
     if how.status == 130 then
       io.stderr:write 'interrupted: all ranks have ended\n'
       return 130
     elseif how.status == 0 then
-      return 0
+      return how.unprinted and 1 or 0
     end
     if attempt == opt.restarts or not how.begun then
       note('%s%s', how.reason, opt.restarts > 0 and not how.begun

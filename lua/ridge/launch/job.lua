@@ -391,7 +391,8 @@ end
 --- Run a job.
 ---@param given table by (ridge.launch.mpirun or .srun), n, several (machines), hosts, job (of
 ---  Slurm), env, programs, rest, silence
----@return table how status, reason, begun (a step of training has ended), lost (machines)
+---@return table how status, reason, begun (a step of training has ended), lost (machines),
+---  unprinted (why not all that ranks printed could be written)
 function M.run(given)
   local self = { by = given.by, n = given.n, hosts = given.hosts, silence = given.silence,
     ranks = {}, own = {}, strangers = {}, said = now(), secret = line.secret(),
@@ -423,7 +424,7 @@ function M.run(given)
   end
   status = status_of(self, status)
   return { status = status, reason = status ~= 0 and reason(self, status) or nil,
-    begun = self.begun, lost = lost_hosts(self) }
+    begun = self.begun, lost = lost_hosts(self), unprinted = self.printer.why }
 end
 
 return M

@@ -135,6 +135,7 @@ end
 ---@param list number[] descriptors
 ---@param longest_ms number
 ---@param takers number[]|nil descriptors
+---@return boolean whether there is one
 function M.wait(list, longest_ms, takers)
   local n = #list
   local polls = ffi.new('ridge_line_poll[?]', n + #(takers or {}) + 1)
@@ -143,7 +144,7 @@ function M.wait(list, longest_ms, takers)
     polls[n].fd, polls[n].events = fd, OUT
     n = n + 1
   end
-  C.ridge_line_wait(polls, n, longest_ms)
+  return C.ridge_line_wait(polls, n, longest_ms) > 0
 end
 
 --- Listen, on a port that the system gives.

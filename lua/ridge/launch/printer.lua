@@ -6,16 +6,15 @@
 -- not the launcher: it goes on telling keepers that it lives.
 
 local ffi = require 'ffi'
+local line = require 'ridge.launch.line'
 
 local M = {}
 
 ffi.cdef [[
-typedef struct { int fd; short events, revents; } ridge_printer_poll;
-int ridge_printer_wait(ridge_printer_poll *, unsigned long, int) __asm__("poll");
 long ridge_printer_write(int, const void *, size_t) __asm__("write");
+char *ridge_printer_strerror(int) __asm__("strerror");
 ]]
 
-local OUT = 4 -- POLLOUT
 local EAGAIN, EINTR = 11, 4
 local CHUNK = 4096 -- PIPE_BUF: a pipe that is ready takes so much at once
 local ENOUGH = 262144 -- bytes that wait to be printed: ranks send no more until they are fewer
@@ -28,7 +27,7 @@ local Printer = {}
 Printer.__index = Printer
 
 --- A queue for both streams: lines keep their order, also where both are one file.
----@return table printer
+---@return table printer why: why something could not be written
 function M.new()
   io.stdout:flush()
   io.stderr:flush()
@@ -102,13 +101,6 @@ local function drop(self, entry, n)
   self.first, self.at = self.first + 1, 0
 end
 
-local poll = ffi.new 'ridge_printer_poll[1]'
-
-local function ready(fd, longest_ms)
-  poll[0].fd, poll[0].events = fd, OUT
-  return C.ridge_printer_wait(poll, 1, longest_ms) > 0
-end
-
 --- Write what can be written at once.
 function Printer:write()
   while self.first <= self.last do
@@ -116,7 +108,7 @@ function Printer:write()
     local left = #entry.text - self.at
     if self.gone[entry.fd] then
       drop(self, entry, left)
-    elseif not ready(entry.fd, 0) then
+    elseif not line.wait({}, 0, { entry.fd }) then
       return
     else
       local from = ffi.cast('const char *', entry.text) + self.at
@@ -127,6 +119,7 @@ function Printer:write()
         return
       elseif ffi.errno() ~= EINTR then
         self.gone[entry.fd] = true -- a full disk, say: training goes on
+        self.why = ffi.string(C.ridge_printer_strerror(ffi.errno()))
       end
     end
   end

@@ -135,6 +135,14 @@ describe('lines of ranks', function()
     end
   end)
 
+  several('that a full disk does not take are missed, in words and in the status', function()
+    local text, status = output(('{ ./ridge launch -n 2 %s many %s/at >/dev/full; }'):format(CHILD,
+      folder))
+    assert.equal(1, status)
+    assert.matches('ridge launch: what ranks print cannot be written: No space left on device\n',
+      text, 1, true)
+  end)
+
   several('that nobody reads any more end the job, as they end any program', function()
     local text, status = output(([[sh -c '
       { ./ridge launch -n 2 %s forever %s/at; echo "code $?" >&2; } | head -n 1 >%s/out']]):format(
