@@ -4,11 +4,15 @@
 -- takes unless told otherwise.
 --
 --     ./ridge ab scripts/profile_ab.lua --a profile=none --b profile=lines --margin 0.03
+--     ./ridge ab scripts/profile_ab.lua --a profile=none --b profile=events --margin 0.03 \
+--       -- --warm 10 --parts 3
 --
 -- All three run the same steps on the same tensors: two nets of the same shape differ by up to a
 -- fifth on this size by where their pages lie, which is far more than what is looked for.  They
 -- take turns in one process, and where sampling begins and ends LuaJIT compiles anew: so each turn
 -- is one profile (or none) of many steps, of which the first ones, that compile, are not timed.
+-- Events alone make LuaJIT compile nothing anew: their turns may be short (the second command), so
+-- that two that are compared lie milliseconds apart, on a machine whose speed changes by seconds.
 -- The time is the thread's processor time, and that of a turn the median of its parts.
 
 local ffi = require 'ffi'

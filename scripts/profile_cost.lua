@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
--- What a profile costs what it looks at: an event, in replays of a plan of small steps, and a
--- training step of a network that learns digits (784-128-10, batch 64), with what ridge.profile
--- turns on and without it, in turn. Processor time of one thread, so that other programs matter
--- little.
+-- What a profile costs what it looks at: an event, in replays of a plan of small steps and of an
+-- operation that is called, and a training step of a network that learns digits (784-128-10,
+-- batch 64), with what ridge.profile turns on and without it, in turn. Processor time of one
+-- thread, so that other programs matter little.
 --
 --     taskset -c 0 ./ridge scripts/profile_cost.lua
 
@@ -60,15 +60,23 @@ local plan = ridge.graph(function()
   for _ = 1, STEPS do y = -y end
   return y
 end):plan()
-local reader = ring.open('step', 1024)
-reader:hear(false)
-local _, without, difference = pairs_of(function() plan:run(10) end, 10, 200,
-  function() reader:hear(true) end, function() reader:hear(false) end)
-reader:close()
-local first, middle, last = quartiles(difference)
-local _, alone = quartiles(without)
-print(('a step of a plan takes %.1f ns, an event of it %.1f ns more (quartiles %.1f .. %.1f)')
-  :format(alone / STEPS / 10, middle / STEPS / 10, first / STEPS / 10, last / STEPS / 10))
+local function event(kind, what, f, calls, n)
+  local reader = ring.open(kind, 1024)
+  reader:hear(false)
+  local _, without, difference = pairs_of(f, n, 400,
+    function() reader:hear(true) end, function() reader:hear(false) end)
+  reader:close()
+  local first, middle, last = quartiles(difference)
+  local _, alone = quartiles(without)
+  print(('%s takes %.1f ns, an event of it %.1f ns more (quartiles %.1f .. %.1f)')
+    :format(what, alone / calls, middle / calls, first / calls, last / calls))
+end
+
+event('step', 'a step of a plan', function() plan:run(10) end, 10 * STEPS, 10)
+local u, v = ridge.ones(64), ridge.ones(64)
+event('op', 'x:add_(y) on 64 floats', function()
+  for _ = 1, 100 do u:add_(v) end
+end, 100, 20)
 
 -- -- A training step -----------------------------------------------------------------------------
 
@@ -98,9 +106,8 @@ local function report(what, with, alone_ns, ratio)
     :format(off_ns / 1e3, on_ns / 1e3, what, 100 * (half - 1), 100 * (low - 1), 100 * (high - 1)))
 end
 
-local with, ratio
-with, without, _, ratio = pairs_of(step, 20, 400, function() recording.HEARING.on(hearing) end,
-  function() recording.HEARING.off(hearing) end)
+local with, without, _, ratio = pairs_of(step, 20, 400,
+  function() recording.HEARING.on(hearing) end, function() recording.HEARING.off(hearing) end)
 report('events', with, without, ratio)
 
 -- The sampler of lines has compiled Lua thrown away when it begins and ends: blocks are long.

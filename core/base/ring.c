@@ -92,6 +92,7 @@ int64_t rg_ring_begin(int32_t kind, int32_t device, const char *name)
       (void)known; /* then the event has no place on the axis */
     }
     x->from = rg_ring_mark(device);
+    r->last->marked = true;
     r->busy = false;
   }
   x->begin = now();
@@ -110,8 +111,10 @@ rg_noted *rg_ring_end(int64_t serial)
     x->to = rg_ring_mark(x->device);
   }
   x->end = now();
-  if (rg_memory_of(x->device) != NULL) {
-    x->live_bytes = rg_memory_of(x->device)->live_bytes;
+  const rg_memory *memory = rg_memory_of(x->device);
+
+  if (memory != NULL) {
+    x->live_bytes = memory->live_bytes;
   }
   return x;
 }

@@ -39,7 +39,7 @@ static chunk *chunk_new(void)
 
 static void chunk_free(ring *r, chunk *c)
 {
-  for (int64_t i = 0; i < c->n; i++) {
+  for (int64_t i = 0; c->marked && i < c->n; i++) {
     if (is_marked(&c->entries[i])) {
       rg_event_release(c->entries[i].from);
       rg_event_release(c->entries[i].to);
@@ -251,6 +251,7 @@ entry *rg_ring_append(ring *r)
     c->before = r->last;
     c->base = r->n;
     c->n = 0;
+    c->marked = false;
     r->bytes += (int64_t)sizeof(*c);
     *(r->last != NULL ? &r->last->next : &r->first) = c;
     r->last = c;

@@ -25,6 +25,7 @@ typedef struct chunk {
   void *memory;         /* that it lies in; NULL: in a slab */
   int64_t base;         /* serial of the first */
   int64_t n;
+  bool marked; /* some event has marks of a device, to be released with it */
   _Alignas(LINE) entry entries[CHUNK];
 } chunk;
 

@@ -26,7 +26,8 @@ typedef struct step {
   bool derived_is_there; /* and it did run */
   int32_t at; /* when it was captured, by the layout of the plan's arena; below 0: there is none */
   const char *module; /* whose call it was in (ridge/ring.h); NULL: none */
-  rg_modes modes;     /* that it was captured under, and runs under */
+  rg_observed observed;
+  rg_modes modes; /* that it was captured under, and runs under */
   rg_tensor **out;
   rg_tensor *tensors; /* the inputs that are there, then the results */
   int32_t n_tensors;

@@ -91,7 +91,7 @@ static rg_status observe_step(step *s, int32_t index)
   begun = rg_observe_begin(&s->call, RG_EVENT_STEP);
   status = run_step(s);
   if (status == RG_OK && begun >= 0) {
-    rg_observe_end(begun, &s->call, s->out, s->frame.path, index);
+    rg_observe_step_end(begun, &s->call, s->out, s->frame.path, index, &s->observed);
   }
   rg_place_now.module = module;
   s->call.draw_at = draw_at;

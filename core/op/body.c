@@ -55,7 +55,7 @@ static rg_status expand_observed(const rg_call *call, rg_tensor **result)
     status = status != RG_OK ? status : told;
   }
   if (begun >= 0 && status == RG_OK) {
-    rg_observe_end(begun, call, result, "", -1);
+    rg_observe_end(begun, call, result, "");
   }
   return status;
 }

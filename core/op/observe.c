@@ -15,7 +15,8 @@
 ** type, its number of axes and whether it is a result, then its sizes.
 */
 enum {
-  ROOM = 1 << 14,
+  ROOM_BITS = 14,
+  ROOM = 1 << ROOM_BITS,
   MOST_SHAPES = ROOM / 2,
   KEY_TENSORS = 16, /* of a call; those behind are not in it */
   KEY_WORDS = KEY_TENSORS * (RG_MAX_DIMS + 1) + 1,
@@ -85,19 +86,21 @@ static int64_t key_of(const rg_call *call, rg_tensor *const *out, int64_t *key)
   return n;
 }
 
-/* Behind each word one product, and the rest of what mixes them once, at the end. */
+/* Behind each word one product, whose upper bits depend on all words: places are taken by them. */
 static inline uint64_t stirred(uint64_t hash, int64_t word)
 {
   return (hash + (uint64_t)word) * 0x9fb21c651e98df25u;
 }
 
+/* A tensor's words from one beginning: those of all tensors of a call are mixed side by side. */
 static inline uint64_t stirred_tensor(uint64_t hash, const rg_tensor *x, bool result)
 {
-  hash = stirred(hash, word_of(x, result));
+  uint64_t own = stirred(0, word_of(x, result));
+
   for (int32_t i = 0; i < x->_ndim; i++) {
-    hash = stirred(hash, x->_shape[i]);
+    own = stirred(own, x->_shape[i]);
   }
-  return hash;
+  return stirred(hash, (int64_t)own);
 }
 
 /* The hash of the words of a call, of which none is written down: it is a third of what the shapes
@@ -123,9 +126,12 @@ static uint64_t hash_of(const rg_call *call, rg_tensor *const *out)
       more++;
     }
   }
-  hash = stirred(hash, more);
-  hash = (hash ^ hash >> 32) * 0xff51afd7ed558ccdu;
-  return hash ^ hash >> 32;
+  return more == 0 ? hash : stirred(hash, more);
+}
+
+static inline uint64_t upper_bits(uint64_t hash, int32_t bits)
+{
+  return hash >> (64 - bits);
 }
 
 /* Keys are some words long: shorter than it takes to find out how best to compare them. */
@@ -142,7 +148,7 @@ static bool is_same(const int64_t *a, const int64_t *b, int64_t n)
 /* Caller holds the lock.  -1: there are too many. */
 static int32_t find_or_add(const int64_t *key, int64_t n, uint64_t hash)
 {
-  uint64_t at = hash % ROOM;
+  uint64_t at = upper_bits(hash, ROOM_BITS);
 
   if (table == NULL) {
     table = rg_host_zeroed(MOST_SHAPES * sizeof(*table));
@@ -176,10 +182,10 @@ static int32_t find_or_add(const int64_t *key, int64_t n, uint64_t hash)
 ** Combinations that this thread has seen, in the order in which they came first.  Programs repeat
 ** themselves: behind one comes mostly the one that stands behind it, in the same cache line or the
 ** next, while all that is computed between two events has taken the caches.  Any other is found by
-** the last bits of its hash.  Two that differ have one hash of 64 bits never, in all likelihood: a
+** the upper bits of its hash.  Two that differ have one hash of 64 bits never, in all likelihood: a
 ** text in a table would be wrong then.
 */
-enum { SEEN = 256 };
+enum { SEEN_BITS = 8, SEEN = 1 << SEEN_BITS };
 static _Thread_local struct {
   uint64_t hash;
   int64_t id_and_one; /* 0: nothing is here */
@@ -204,7 +210,7 @@ static uint8_t see(const rg_call *call, rg_tensor *const *out, uint64_t hash)
   rg_spin_enter(&lock);
   id = find_or_add(key, n, hash);
   rg_spin_leave(&lock);
-  at = seen_at[hash % SEEN] = first_free++;
+  at = seen_at[upper_bits(hash, SEEN_BITS)] = first_free++;
   seen[at].hash = hash;
   seen[at].id_and_one = (int64_t)id + 1; /* of one for which there was no room, again nothing */
   return at;
@@ -216,7 +222,7 @@ int32_t rg_shapes_of(const rg_call *call, rg_tensor *const *out)
   uint8_t at = expected;
 
   if (!is_seen(at, hash)) {
-    at = seen_at[hash % SEEN];
+    at = seen_at[upper_bits(hash, SEEN_BITS)];
   }
   if (!is_seen(at, hash)) {
     at = see(call, out, hash);
@@ -318,8 +324,8 @@ int64_t rg_observe_begin(const rg_call *call, int32_t kind)
   return begun;
 }
 
-void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, const char *path,
-                    int32_t step)
+/* The event that ends, told what did the work; NULL: nobody kept it. */
+static rg_noted *ended(int64_t begun, const rg_call *call, const char *path)
 {
   rg_noted *event = rg_ring_end(begun);
 
@@ -329,19 +335,48 @@ void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, c
     rg_activity_asked(RG_CPU, -1);
   }
   if (event == NULL) {
-    return;
+    return NULL;
   }
   if (rg_ring_probe != NULL) {
     rg_ring_probe->at(rg_ring_probe, call->op->name);
+  }
+  event->path = path;
+  return event;
+}
+
+void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, const char *path)
+{
+  rg_noted *event = ended(begun, call, path);
+
+  if (event == NULL) {
+    return;
   }
   rg_cost cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
 
   /* The branch stands between the two numbers: side by side they go through the stack as one vector
   ** (gcc 12), whose load waits until all that the kernel has stored is in the caches. */
-  event->path = path;
   event->flops = cost.flops;
   event->n_threads = rg_threads_for(cost.flops);
   event->bytes = cost.bytes;
-  event->step = step;
   event->shapes = rg_shapes_of(call, out);
+}
+
+void rg_observe_step_end(int64_t begun, const rg_call *call, rg_tensor *const *out,
+                         const char *path, int32_t step, rg_observed *known)
+{
+  rg_noted *event = ended(begun, call, path);
+
+  if (event == NULL) {
+    return;
+  }
+  if (!known->is_there) {
+    known->cost = call->op->cost != NULL ? call->op->cost(call) : (rg_cost){ 0 };
+    known->shapes = rg_shapes_of(call, out);
+    known->is_there = true;
+  }
+  event->flops = known->cost.flops;
+  event->n_threads = rg_threads_for(known->cost.flops); /* may be set anew between two replays */
+  event->bytes = known->cost.bytes;
+  event->step = step;
+  event->shapes = known->shapes;
 }

@@ -242,8 +242,20 @@ void rg_recorder_pop(rg_recorder *recorder);
 ** -1 where there is nothing to end; a call that fails is never ended.
 */
 int64_t rg_observe_begin(const rg_call *call, int32_t kind);
-void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, const char *path,
-                    int32_t step);
+void rg_observe_end(int64_t begun, const rg_call *call, rg_tensor *const *out, const char *path);
+
+/*
+** The same of a plan's step.  A replay repeats calls with the same tensors and arguments, so what
+** they cost and their shapes are found once, a third of what an event costs.
+*/
+typedef struct rg_observed {
+  rg_cost cost;
+  int32_t shapes; /* rg_shapes_of */
+  bool is_there;
+} rg_observed;
+
+void rg_observe_step_end(int64_t begun, const rg_call *call, rg_tensor *const *out,
+                         const char *path, int32_t step, rg_observed *known);
 
 /* An id for the types and shapes of a call's inputs and results, for rg_shapes_text. */
 int32_t rg_shapes_of(const rg_call *call, rg_tensor *const *out);

@@ -328,7 +328,7 @@ static rg_status perform_as(rg_call *call, rg_call *read, rg_tensor *const *out)
     RG_TRY(rg_execute(read, kernel, out, &frame));
   }
   if (begun >= 0) {
-    rg_observe_end(begun, read, out, frame.path, -1);
+    rg_observe_end(begun, read, out, frame.path);
   }
   count_writes(call, out, false);
   if ((watched & (RG_RING_TOLD | RG_RING_GRAPH)) != 0) {

@@ -24,7 +24,7 @@ rg_status rg_view_observed(const rg_op *op, const rg_tensor *x, const void *args
   int64_t begun = rg_observe_begin(&call, RG_EVENT_VIEW);
 
   if (begun >= 0) {
-    rg_observe_end(begun, &call, y, "", -1);
+    rg_observe_end(begun, &call, y, "");
   }
   rg_status status = rg_graph_recorder != NULL ? rg_graph_recorder->ran(&call, y) : RG_OK;
 

@@ -54,6 +54,36 @@ describe('a reader', function()
     some:close()
   end)
 
+  it('of steps knows in each replay what they are of and cost, and its own threads', function()
+    local a, b = ridge.ones(256, 2048), ridge.ones(256)
+    local plan = ridge.capture(function() return a:exp():sum(), b:neg() end)
+    local threads = ridge.backend.threads()
+    local reader = ring.open('step', 64)
+    for n = 1, 2 do
+      ridge.set_num_threads(n)
+      plan:run(2)
+    end
+    ridge.set_num_threads(threads)
+    local seen, flops = {}, {}
+    for e in reader:each() do
+      seen[#seen + 1] = ('%s %d: %s, %d B, %d'):format(e.name, e.step, e.shapes, e.bytes,
+        e.n_threads)
+      flops[#flops + 1] = e.flops
+    end
+    reader:close()
+    local function replay(n)
+      return { ('exp 0: f32[256,2048] -> f32[256,2048], 4194304 B, %d'):format(n),
+        'sum 1: f32[256,2048] -> f32[], 2097156 B, 1',
+        'neg 2: f32[256] -> f32[256], 2048 B, 1' }
+    end
+    for i, line in ipairs(seen) do
+      assert.equal(replay(i > 6 and 2 or 1)[(i - 1) % 3 + 1], line)
+      assert.equal(flops[(i - 1) % 3 + 1], flops[i])
+    end
+    assert.equal(12, #seen)
+    assert.is_true(flops[1] > flops[2] and flops[2] == 256 * 2048 and flops[3] == 256)
+  end)
+
   it('reads on, and from the beginning again, where chunks have come and gone meanwhile', function()
     local x, made = ridge.ones(3), 0
     local function make(n)
