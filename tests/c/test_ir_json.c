@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
 ** What the text of a graph's file is read as: strings with their escapes, types, devices, names of
-** any length, and where a text ends.
+** any length, digits, and where a text ends.
 */
 #include "ir.h"
 
@@ -169,6 +169,34 @@ static void test_long_names(void)
   free(name);
 }
 
+/* A number has up to 39 characters: one more is none, and no byte is written behind them. */
+static void test_digits(void)
+{
+  static const struct {
+    const char *before;
+    const char *behind;
+  } places[] = {
+    { VALUES "{\"id\": ", ", \"kind\": \"input\", \"type\": \"f32[2]\", \"storage\": 0}], "
+                          "\"nodes\": [], \"inputs\": [0], \"states\": [], \"outputs\": []}" },
+    { VALUES "{\"id\": 0, \"kind\": \"input\", \"type\": \"f32[2]\", \"storage\": 0}], "
+             "\"nodes\": [], \"inputs\": [",
+      "], \"states\": [], \"outputs\": []}" },
+  };
+  rg_graph *g = NULL;
+  char digits[48];
+  char text[512];
+
+  for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+    for (size_t n = 1; n < sizeof(digits); n++) {
+      memset(digits, '0', n);
+      digits[n] = '\0';
+      (void)snprintf(text, sizeof(text), "%s%s%s", places[i].before, digits, places[i].behind);
+      is_status(parsed(text, &g), n < 40 ? RG_OK : RG_EFORMAT, digits);
+      rg_graph_release(g);
+    }
+  }
+}
+
 /* A text ends where its length says: what lies behind it changes nothing, wherever it is cut. */
 static void test_end(void)
 {
@@ -205,6 +233,7 @@ int main(void)
   test_types();
   test_devices();
   test_long_names();
+  test_digits();
   test_end();
   return done();
 }
