@@ -69,6 +69,23 @@ describe('a path', function()
     assert.is_false(ranges.is_outermost())
   end)
 
+  it('is one of a part that takes and gives several', function()
+    local Pair = nn.class 'Pair'
+    function Pair:init() self.inner = self:child('inner', nn.ReLU()) end
+    function Pair:forward(a, b) return self.inner(a):add(b), b:exp() end
+    local Both = nn.class 'Both'
+    function Both:init() self.pair = self:child('pair', Pair()) end
+    function Both:forward(a, b)
+      local sum, e = self.pair(a, b)
+      return sum:mul(e)
+    end
+    local y
+    local n, p = paths(function() y = Both()(x, x) end)
+    assert.same({ ['pair.inner'] = 1, pair = 2, Both = 1 }, n)
+    assert.near(2 * math.exp(1), y[{ 1, 1 }]:item(), 1e-5)
+    for event in p.copy:each() do assert.is_not_nil(event.end_ns, event.name) end
+  end)
+
   it('changes with parts that change places', function()
     local net, own = nn.Sequential(nn.ReLU(), Failing()), Catching()
     assert.same({ ['1'] = 1, ['2.inner'] = 1, ['2'] = 1 }, paths(function() net(x) end))
