@@ -161,6 +161,32 @@ describe('attention', function()
     assert.same({ 0, 0 }, { reach[3], reach[4] })
   end)
 
+  -- The last query alone sees the first key of another tile: 64 keys under a mask, 256 without, 128
+  -- in the gradients.
+  it('sees the key that a tile begins with, where the queries end there', function()
+    for _, n in ipairs { 32, 33, 64, 65, 128, 129, 256, 257 } do
+      local blocks = math.ceil(n / 64)
+      local all = ridge.ones(blocks, blocks):to 'bool'
+      for _, opts in ipairs { { causal = true }, { causal = true, mask = all } } do
+        local given, plain_of = {}, {}
+        for i = 1, 3 do
+          given[i] = ridge.randn(n, 4):requires_grad_()
+          plain_of[i] = given[i]:detach():clone():requires_grad_()
+        end
+        local behind = ridge.ones(n, n):triu(1) * -1e9
+        local q, k, v = unpack(plain_of)
+        local wanted = (q:matmul(k:t()) / 2 + behind):softmax():matmul(v)
+        local y = nn.attention(given[1], given[2], given[3], opts)
+        assert.is_true(y:allclose(wanted, 1e-5, 1e-5), n)
+        wanted:square():sum():backward()
+        y:square():sum():backward()
+        for i = 1, 3 do
+          assert.is_true(given[i].grad:allclose(plain_of[i].grad, 1e-4, 1e-5), n .. ' ' .. i)
+        end
+      end
+    end
+  end)
+
   it('keeps its mask beyond the scope of a call', function()
     local layer = nn.MultiHeadAttention(8, { causal = true })
     for _ = 1, 3 do ridge.scope(function() layer(ridge.randn(1, 4, 8)) end) end
