@@ -88,6 +88,20 @@ describe('time of a section', function()
   end)
 end)
 
+describe('a node that was not called', function()
+  it('has the time of what is in it', function()
+    local p = profile { { 'backward', 100, 400, kind = 'range' },
+      { 'exp', 150, 180, module = 'net.a', parent = 1 },
+      { 'tanh', 200, 260, module = 'net.a', parent = 1 } }
+    local found = {}
+    require('ridge.profile.tree').walk(p.tree, function(node)
+      found[node.name .. ' ' .. node.calls] = node.ns
+    end)
+    assert.same({ ['all 1'] = 1000, ['backward 1'] = 300, ['net.a 0'] = 50 + 30 + 20 + 60,
+      ['exp 1'] = 30, ['tanh 1'] = 60 }, found)
+  end)
+end)
+
 describe('time of a layer', function()
   it('in all is its own and that of the layers in it, each once', function()
     local p = profile { { 'net', 100, 400, kind = 'range', module = 'net' },
