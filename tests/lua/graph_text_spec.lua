@@ -178,6 +178,16 @@ describe('the text of a graph', function()
     end
   end)
 
+  it('has types of up to 255 characters', function()
+    local text = 'graph of 1 node\n  %0: f32[2]  input x\n  %1: f32[2] = relu(%0)\n  return %1\n'
+    for length = 254, 258 do
+      local long = 'f32[' .. ('0'):rep(length - 6) .. '2]'
+      local ok, graph = pcall(ridge.graph.parse, (text:gsub('f32%[2%]', long, 1)))
+      assert.equal(length <= 255, ok, tostring(graph))
+      if ok then assert.same({ 2 }, graph:inputs()[1].shape) end
+    end
+  end)
+
   it('has words up to a length, which is told', function()
     local text = 'graph of 1 node\n  %0: f32[2]  input x\n  %1: f32[2] = relu(%0)\n  return %1\n'
     for _, case in ipairs {
