@@ -528,3 +528,15 @@ describe('the picture', function()
     plot.draw('map', rows, { x = 'a', y = 'b', z = 'fwd' }):render { scale = 1 }
   end)
 end)
+
+describe('what stands below the title of a search', function()
+  it('is the net, and what it was measured on', function()
+    local batch = require 'ridge.plot.batch'
+    local function subtitle(opt) return batch.make({ { batch = 1, peak_bytes = 1e6 } }, opt).subtitle end
+    assert.equal('a net', subtitle { model = 'a net' })
+    assert.equal('a device', subtitle { device = 'a device' })
+    assert.equal('a net  ·  a device  ·  today', subtitle { model = 'a net', device = 'a device',
+      date = 'today' })
+    assert.equal('', subtitle {})
+  end)
+end)
