@@ -53,6 +53,24 @@ describe('advice on losses that are not finite', function()
     assert.is_nil(trainer.lost)
   end)
 
+  it('has the loss that ended a training behind those of its curve, or alone', function()
+    for _, at in ipairs { 1, 40 } do
+      local x, y = data(64)
+      x:narrow(1, at, 1):fill_(0 / 0)
+      local net = net_of()
+      local trainer = ridge.Trainer(net, { optimizer = ridge.optim.SGD(net, { lr = 1e-3 }),
+        loss = nn.mse_loss, batch = 16, shuffle = false, say = function() end, log_every = 1 })
+      assert.is_false(pcall(trainer.fit, trainer, { x, y }, { epochs = 1 }))
+      local before = #trainer.curve
+      assert.equal(at == 1, before == 0)
+      local s = subject.of_trainer(trainer)
+      assert.equal(before + 1, #s.losses)
+      assert.is_true(s.losses[#s.losses] ~= s.losses[#s.losses])
+      for i = 1, before do assert.equal(trainer.curve[i].loss, s.losses[i]) end
+      assert.is_true(s.is_lost)
+    end
+  end)
+
   it('of a function that raises is told, with what it raised', function()
     local x, y = data(32)
     local net = net_of()
