@@ -58,6 +58,36 @@ describe('inputs of operators', function()
   end)
 end)
 
+-- least and most inputs of each operator that export writes, from ONNX's documentation
+local WRITTEN = {
+  ['1 1'] = 'Abs Acos Acosh ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BitwiseNot Cast Ceil '
+    .. 'Celu ConstantOfShape Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity IsInf '
+    .. 'IsNaN LeakyRelu Log MaxPool Mish Neg Not Reciprocal Relu Round Selu Shape Sigmoid Sign Sin '
+    .. 'Sinh Softmax Softplus Softsign Sqrt Tan Tanh Transpose',
+  ['1 2'] = 'ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Squeeze Trilu',
+  ['1 3'] = 'Clip', ['1 4'] = 'Resize', ['1 2147483648'] = 'Concat Max Min',
+  ['2 2'] = 'Add And BitShift BitwiseAnd BitwiseOr BitwiseXor CumSum Div Equal Expand Gather '
+    .. 'GatherElements Greater GreaterOrEqual Less LessOrEqual MatMul Mod Mul Or PRelu Pow Reshape '
+    .. 'Sub TopK Unsqueeze Xor',
+  ['2 3'] = 'Conv ConvTranspose DequantizeLinear Gemm LayerNormalization Pad QuantizeLinear',
+  ['2 4'] = 'MatMulInteger', ['3 3'] = 'InstanceNormalization ScatterElements Where',
+  ['3 5'] = 'Slice', ['3 6'] = 'GRU', ['3 8'] = 'LSTM', ['5 5'] = 'BatchNormalization',
+}
+
+it('operators that export writes have the inputs that ONNX gives them', function()
+  local left = {}
+  for name, entry in pairs(require 'ridge.onnx.operators') do
+    left[name] = ('%d %d'):format(entry.least, entry.most)
+  end
+  for range, names in pairs(WRITTEN) do
+    for name in names:gmatch '%S+' do
+      assert.equal(range, left[name], name)
+      left[name] = nil
+    end
+  end
+  assert.same({}, left)
+end)
+
 describe('a graph', function()
   local function node(op, inputs, outputs, attributes)
     return { op = op, name = '', inputs = inputs, outputs = outputs,
