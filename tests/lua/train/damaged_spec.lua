@@ -229,6 +229,19 @@ describe('an index of files', function()
     assert.equal(1, begun)
   end)
 
+  it('is left where Ctrl-C comes between two tensors of a file', function()
+    local C, safetensors = require 'ridge.ffi.lib', require 'ridge.data.safetensors'
+    local entries = safetensors.read(folder .. '/one.safetensors', 'load')
+    for _, how in ipairs { C.RG_SAFETENSORS_NOW, C.RG_SAFETENSORS_LATER, C.RG_SAFETENSORS_MAPPED } do
+      C.rg_interrupt_set()
+      local ok, err = pcall(safetensors.tensor, entries[1], how, 'load')
+      C.rg_interrupt_clear()
+      assert.is_false(ok)
+      assert.same({ 'EINTR', 'load: interrupted' }, { err.code, err.message })
+      assert.is_true(ridge.is_tensor(safetensors.tensor(entries[1], how, 'load')))
+    end
+  end)
+
   it('is all that it names, at once and later', function()
     put(map '"a":"one.safetensors","c":"two.safetensors","b":"one.safetensors"', index)
     for _, opts in ipairs { {}, { lazy = true, over = 0 }, { map = true, over = 0 } } do
