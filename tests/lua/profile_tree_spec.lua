@@ -92,13 +92,23 @@ describe('a node that was not called', function()
   it('has the time of what is in it', function()
     local p = profile { { 'backward', 100, 400, kind = 'range' },
       { 'exp', 150, 180, module = 'net.a', parent = 1 },
-      { 'tanh', 200, 260, module = 'net.a', parent = 1 } }
+      { 'tanh', 200, 260, module = 'net.a', parent = 1 },
+      { 'neg', 210, 220, module = 'net.a', parent = 3 } }
     local found = {}
     require('ridge.profile.tree').walk(p.tree, function(node)
       found[node.name .. ' ' .. node.calls] = node.ns
     end)
     assert.same({ ['all 1'] = 1000, ['backward 1'] = 300, ['net.a 0'] = 50 + 30 + 20 + 60,
-      ['exp 1'] = 30, ['tanh 1'] = 60 }, found)
+      ['exp 1'] = 30, ['tanh 1'] = 60, ['neg 1'] = 10 }, found)
+  end)
+
+  it('counts for the section that it is in, whatever stands between', function()
+    local p = profile { { 's', 100, 400, kind = 'range', flops = 0, bytes = 0 },
+      { 't', 110, 300, kind = 'range', parent = 1 },
+      { 'exp', 150, 180, module = 'net.a', parent = 2, flops = 700, bytes = 50 },
+      { 'tanh', 310, 320, parent = 1, flops = 11, bytes = 3 } }
+    assert.same({ 711, 53 }, { p.section.s.flops, p.section.s.bytes })
+    assert.same({ 700, 50 }, { p.section.t.flops, p.section.t.bytes })
   end)
 end)
 

@@ -61,6 +61,7 @@ describe('advice on losses that are not finite', function()
       local trainer = ridge.Trainer(net, { optimizer = ridge.optim.SGD(net, { lr = 1e-3 }),
         loss = nn.mse_loss, batch = 16, shuffle = false, say = function() end, log_every = 1 })
       assert.is_false(pcall(trainer.fit, trainer, { x, y }, { epochs = 1 }))
+      assert.same({ batch = at == 1 and 1 or 3, epoch = 1 }, trainer.lost)
       local before = #trainer.curve
       assert.equal(at == 1, before == 0)
       local s = subject.of_trainer(trainer)

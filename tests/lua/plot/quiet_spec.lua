@@ -94,6 +94,16 @@ describe('a figure of the fast state', function()
     assert.same({ 60, 100 }, { fast.data.lo, fast.data.hi })
   end)
 
+  it('says so behind what it was measured on', function()
+    local opt = { x = 'width', y = 'batch', z = 'fwd', time = 'quiet', device = 'a device' }
+    local said = "times of the machine's fast state (quiet)"
+    local before = plot.draw('map', grid(), { x = 'width', y = 'batch', z = 'fwd',
+      device = 'a device' }).subtitle
+    local behind = plot.draw('map', grid(), opt).subtitle
+    assert.matches('a device$', before)
+    assert.equal(before .. '  ·  ' .. said, behind)
+  end)
+
   it('compares without the ratios within passes, and says that', function()
     local given = { x = 'width', y = 'batch', z = 'fwd', a = 'kind=b', b = 'kind=a' }
     local figure = plot.draw('ratio', grid(), given)
