@@ -31,6 +31,26 @@ local function has(list, name)
   return false
 end
 
+it('windows of a point with and without its data in the caches are told as that point\'s', function()
+  local machine, told = made_up.new {}, {}
+  local protocol = { cache = 'warm+cold' }
+  for name, value in pairs(PROTOCOL) do protocol[name] = value end
+  local points = {}
+  for i = 1, 2 do
+    points[i] = { label = 'x' .. i, window = machine:window(1e5 * i, machine:quiet()) }
+  end
+  local results = block.block(points, protocol, { services = machine:services(),
+    taken = function(i, w)
+      local key = i .. ' ' .. w.cache
+      told[key] = (told[key] or 0) + 1
+    end })
+  local want = {}
+  for i, r in ipairs(results) do
+    want[i .. ' warm'], want[i .. ' cold'] = r.n, r.cold.n
+  end
+  assert.same(want, told)
+end)
+
 describe('a point on a device', function()
   -- Windows whose device takes 1 us a call: the host asks for `issue` of that, and is back later.
   local function measured(more, issue, calls)
