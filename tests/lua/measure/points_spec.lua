@@ -41,11 +41,12 @@ it('windows of a point with and without its data in the caches are told as that 
   end
   local results = block.block(points, protocol, { services = machine:services(),
     taken = function(i, w)
-      local key = i .. ' ' .. w.cache
+      local key = tostring(i) .. ' ' .. w.cache
       told[key] = (told[key] or 0) + 1
     end })
   local want = {}
   for i, r in ipairs(results) do
+    assert.is_true(r.n > 0 and r.cold.n > 0)
     want[i .. ' warm'], want[i .. ' cold'] = r.n, r.cold.n
   end
   assert.same(want, told)
