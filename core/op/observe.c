@@ -92,7 +92,9 @@ static inline uint64_t stirred(uint64_t hash, int64_t word)
   return (hash + (uint64_t)word) * 0x9fb21c651e98df25u;
 }
 
-/* A tensor's words from one beginning: those of all tensors of a call are mixed side by side. */
+/* A tensor's words from one beginning: those of all tensors of a call are mixed side by side.  What
+** joins them has a factor of its own: with the same one a word would count as the next one of the
+** tensor behind it, and [a,b] [c,d] be the same for one sum of b and c. */
 static inline uint64_t stirred_tensor(uint64_t hash, const rg_tensor *x, bool result)
 {
   uint64_t own = stirred(0, word_of(x, result));
@@ -100,7 +102,7 @@ static inline uint64_t stirred_tensor(uint64_t hash, const rg_tensor *x, bool re
   for (int32_t i = 0; i < x->_ndim; i++) {
     own = stirred(own, x->_shape[i]);
   }
-  return stirred(hash, (int64_t)own);
+  return (hash + own) * 0xd6e8feb86659fd93u;
 }
 
 /* The hash of the words of a call, of which none is written down: it is a third of what the shapes

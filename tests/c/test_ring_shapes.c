@@ -120,6 +120,45 @@ static void test_places(int32_t reader, int64_t *at)
   is_int(n_right, ROUNDS * N_ADDED, "each of two tensors is told apart");
 }
 
+/* Sizes of one tensor are not taken for those of another, whatever they add up to: every way to give
+** four axes sizes below five, and to part them between two tensors, beside every other. */
+static void test_between(void)
+{
+  extern const rg_op rg_op_copy;
+  enum { BELOW = 5, AXES = 4 };
+  rg_tensor *y = made(&KINDS[0]);
+  int n_right = 0;
+  int n = 0;
+
+  for (int first = 1; first < AXES; first++) {
+    for (int k = 0; k < BELOW * BELOW * BELOW * BELOW; k++) {
+      const int64_t sizes[AXES] = { k % BELOW, k / BELOW % BELOW, k / BELOW / BELOW % BELOW,
+                                    k / BELOW / BELOW / BELOW };
+      rg_tensor *x[2] = { NULL, NULL };
+      char text[MOST];
+      char shape[2][MOST];
+
+      if (rg_empty(RG_F32, RG_CPU, sizes, first, &x[0]) != RG_OK ||
+          rg_empty(RG_F32, RG_CPU, sizes + first, AXES - first, &x[1]) != RG_OK) {
+        tap_bail("no memory for tensors of a few bytes");
+      }
+      const rg_tensor *in[] = { x[0], x[1] };
+      const rg_call call = { .op = &rg_op_copy, .in = in, .n_in = 2, .n_out = 1 };
+      const char *told = rg_shapes_text(rg_shapes_of(&call, &y));
+
+      (void)snprintf(text, sizeof(text), "f32%s f32%s -> f32[6]",
+                     rg_shape_text(sizes, first, shape[0], MOST),
+                     rg_shape_text(sizes + first, AXES - first, shape[1], MOST));
+      n_right += strcmp(told, text) == 0;
+      n++;
+      rg_tensor_release(x[0]);
+      rg_tensor_release(x[1]);
+    }
+  }
+  is_int(n_right, n, "no size is taken for that of another tensor");
+  rg_tensor_release(y);
+}
+
 /* Tensors behind the sixteenth are counted, and that is all that differs. */
 static void test_more(int32_t reader, int64_t *at)
 {
@@ -178,6 +217,7 @@ int main(void)
   is_status(rg_reader_open(OP, 0, 1000, &reader), RG_OK, "a reader");
   test_alike(reader, &at);
   test_places(reader, &at);
+  test_between();
   test_more(reader, &at);
   rg_reader_close(reader);
   return done();
