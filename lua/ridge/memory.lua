@@ -74,7 +74,7 @@ end
 ---@param device string|nil 'cpu' when left out, or 'pinned'
 function M.set_limit(bytes, device)
   if type(bytes) ~= 'number' or not (bytes >= 0 and bytes <= 2 ^ 53) then -- nan is none
-    blame.raise(('memory.set_limit: bytes are a number from 0, got %s'):format(blame.show(bytes)))
+    blame.raise(('memory.set_limit: bytes are a finite number from 0, up to 2^53, got %s'):format(blame.show(bytes)))
   end
   call.check(C.rg_memory_set_limit(number_of(device, 'memory.set_limit'), bytes),
     'memory.set_limit')
@@ -296,9 +296,7 @@ local TAG = state.exchange(C.rg_memory_tag_enter)
 -- >> net = ridge.memory.tag('weights', ridge.nn.Linear, 64, 64)
 -- >> ridge.memory.stats().tags.weights.live
 function M.tag(name, f, ...)
-  if type(name) ~= 'string' then
-    blame.raise(('memory.tag: a name is expected, got %s'):format(blame.show(name)))
-  end
+  options.name(name, 'memory.tag')
   if not blame.callable(f) then
     blame.raise(('memory.tag: a function is expected, got %s'):format(blame.show(f)))
   end

@@ -128,6 +128,21 @@ function M.count(value, what, name)
   return value
 end
 
+--- Raise unless a value is a text without a byte 0, where the names of the core end: what stands
+--- behind it would be lost, and two names be one.
+---@param value any
+---@param what string the function's name, for errors
+---@return string value
+function M.name(value, what)
+  if type(value) ~= 'string' then
+    blame.raise(('%s: a name is expected, got %s'):format(what, show(value)), 'EARG', what)
+  end
+  if value:find '%z' then
+    blame.raise(('%s: a name has no byte 0, got %s'):format(what, show(value)), 'EARG', what)
+  end
+  return value
+end
+
 local function check_table(given, what)
   if type(given) ~= 'nil' and type(given) ~= 'table' then -- NULL equals nil, and is none
     blame.raise(('%s: options are a table, got %s'):format(what, show(given)), 'EARG', what)

@@ -272,7 +272,8 @@ describe('an alarm of memory', function()
     for _, bad in ipairs { 0, -1, 0 / 0, 1 / 0, 1e300, 'x', true } do
       local ok, err = pcall(memory.alarm, bad)
       assert.is_false(ok)
-      assert.matches('memory.alarm: megabytes are a number above 0, got ', tostring(err))
+      assert.matches('memory.alarm: megabytes are a finite number above 0, up to 2%^43, got ',
+        tostring(err))
     end
     for _, opts in ipairs { {}, { share = 0.5, system_percent = 50 } } do
       local ok, err = pcall(memory.alarm, nil, opts)

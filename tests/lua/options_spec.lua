@@ -94,3 +94,27 @@ describe('blame', function()
     assert.matches('^.-:%d+: conv: unknown option', tostring(e))
   end)
 end)
+
+describe('a name that the core keeps', function()
+  local ridge = require 'ridge'
+
+  it('has no byte 0, behind which it would be lost', function()
+    local Net = ridge.nn.class 'Net'
+    function Net:init(name) self:child(name, ridge.nn.ReLU()) end
+    local function profiled(f) return function() ridge.profile(f, { rows = 1 }) end end
+    for what, f in pairs {
+      ['memory.tag'] = function() ridge.memory.tag('a\0b', print) end,
+      ['nn.class'] = function() ridge.nn.class 'a\0b' end,
+      ['Net: child'] = function() Net 'a\0b' end,
+      ['profile.range'] = function() ridge.profile_range('a\0b', print) end,
+      ['profile:start'] = profiled(function(p) p:start 'a\0b' end),
+      ['profile:section'] = profiled(function(p) p:section('a\0b', print) end),
+    } do
+      local e = failure(f)
+      assert.equal('EARG', e.code, what)
+      assert.equal(what .. ': a name has no byte 0, got ' .. blame.show 'a\0b', e.message)
+      assert.matches('options_spec%.lua', e.where)
+    end
+    assert.equal('nn.ReLU', getmetatable(Net('a').children[1].module).__name)
+  end)
+end)

@@ -65,6 +65,16 @@ local function smaller_rates(run)
   return #parts > 0 and '; from here on one batch, ' .. table.concat(parts, ', ') or '', rates
 end
 
+-- The probability that the first of as many losses is the smallest by chance, where it is and that
+-- is small. A rate that is far too high spoils a net within a few steps: from there on nothing
+-- rises, and the loss may even fall, far above where it began.
+local function above_first(losses)
+  for i = 2, #losses do
+    if losses[i] <= losses[1] then return nil end
+  end
+  return 1 / #losses < CHANCE and 1 / #losses or nil
+end
+
 function M.divergence(run)
   local losses, why, own = run:losses()
   if not losses then return unknown(why, 'smaller_rate') end
@@ -85,6 +95,13 @@ function M.divergence(run)
     local told = smaller_rates(run)
     return say.first(applies(measured .. told,
       ('it rises beyond chance, p = %.2g'):format(p), 'smaller_rate'))
+  end
+  local above = above_first(losses)
+  if above then
+    local told = smaller_rates(run)
+    return say.first(applies(('%s; the first %.4g%s'):format(measured, losses[1], told),
+      ('all behind the first lie above it, by chance with p = %.2g: the first steps made it worse')
+      :format(above), 'smaller_rate'))
   end
   return no(measured, s < 0 and p < CHANCE and ('it falls beyond chance, p = %.2g'):format(p)
     or 'it does not rise')

@@ -45,7 +45,7 @@ local function logs_of(values, what)
   for i = 1, #values do
     local v = values[i]
     if type(v) ~= 'number' or not (v > 0 and v < math.huge) then
-      blame.raise(('%s: value %d is %s; times and ratios are above 0'):format(what, i,
+      blame.raise(('%s: value %d is %s; times and ratios are finite and above 0'):format(what, i,
         blame.show(v)))
     end
     out[i] = log(v)

@@ -6,6 +6,7 @@ local blame = require 'ridge.blame'
 local class = require 'ridge.class'
 local late = require 'ridge.late'
 local linear = require 'ridge.nn.dense'
+local options = require 'ridge.options'
 local types = require 'ridge.types'
 local Module = require 'ridge.nn.module'
 
@@ -55,9 +56,7 @@ end
 -- >> function Scale:forward(x) return x * self.weight end
 -- >> return Scale(3)(ridge.ones(2, 3))
 function M.class(name, parent)
-  if type(name) ~= 'string' then
-    blame.raise('nn.class: a name is expected, got ' .. blame.show(name), 'EARG')
-  end
+  options.name(name, 'nn.class')
   if parent ~= nil and not class.descends(parent, Module) then
     blame.raise('nn.class: a parent is a class of modules, got ' .. blame.show(parent), 'EARG')
   end

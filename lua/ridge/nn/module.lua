@@ -206,7 +206,8 @@ function Module:child(name, module)
   if Module.holds(module, self) then
     blame.raise(('%s: a module cannot be a child of itself'):format(getmetatable(self).__name))
   end
-  self.children[#self.children + 1] = self:_entry(tostring(name), module)
+  name = options.name(tostring(name), getmetatable(self).__name .. ': child')
+  self.children[#self.children + 1] = self:_entry(name, module)
   return module
 end
 

@@ -348,7 +348,7 @@ end
 function Optimizer:lr(value)
   if value ~= nil then
     if type(value) ~= 'number' or not (value >= 0 and value < math.huge) then
-      blame.raise(('lr: a learning rate is a number from 0, got %s'):format(blame.show(value)))
+      blame.raise(('lr: a learning rate is a finite number from 0, got %s'):format(blame.show(value)))
     end
     for _, group in ipairs(self.groups) do
       group.options.lr, group.base = value, value
@@ -363,7 +363,7 @@ end
 ---@return table self
 function Optimizer:scale_lr(factor)
   if type(factor) ~= 'number' or not (factor >= 0 and factor < math.huge) then
-    blame.raise(('scale_lr: a factor is a number from 0, got %s'):format(blame.show(factor)))
+    blame.raise(('scale_lr: a factor is a finite number from 0, got %s'):format(blame.show(factor)))
   end
   for _, group in ipairs(self.groups) do
     group.options.lr = group.base * factor

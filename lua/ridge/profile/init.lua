@@ -100,6 +100,7 @@ function M.range(name, f, ...)
     blame.raise(('profile.range: a name and a function are expected, got %s and %s'):format(
       type(name), type(f)))
   end
+  options.name(name, 'profile.range')
   return state.with(RANGE, { name = name }, f, ...)
 end
 

@@ -8,6 +8,7 @@ local blame = require 'ridge.blame'
 local call = require 'ridge.ffi.call'
 local counters = require 'ridge.profile.counters'
 local kernels = require 'ridge.profile.kernels'
+local options = require 'ridge.options'
 local plain = require 'ridge.plain'
 local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
@@ -182,6 +183,7 @@ function Recording:start(name)
     blame.raise(('profile:start: a name is expected, got %s'):format(blame.show(name)), 'EARG',
       'profile:start')
   end
+  options.name(name, 'profile:start')
   local entry = { name = name, before = ffi.new 'rg_place', thread = coroutine.running() or 'main' }
   entry.range = C.rg_range_begin(name, 0, entry.before)
   self.open[#self.open + 1] = entry

@@ -68,6 +68,7 @@ function Profile:section(name, f, ...)
     blame.raise(('profile:section: a name and a function are expected, got %s and %s'):format(
       blame.show(name), blame.show(f)), 'EARG', 'profile:section')
   end
+  options.name(name, 'profile:section')
   return require('ridge.profile').range(name, f, ...)
 end
 

@@ -427,6 +427,18 @@ describe('a finding of training', function()
     assert.matches('^it falls beyond chance, p = ', got.why)
     check('training', 'divergence', run(function(i) return i % 2 end, 20, true), 'no',
       'it does not rise')
+    -- a rate that spoils all at once: nothing rises from there on, and what falls stays above
+    local function spoilt(first, second)
+      return function(i) return i == 1 and first or i == 2 and second or 90 - i % 7 end
+    end
+    got = check('training', 'divergence', run(spoilt(2, 1e9), 21, true), 'applies', nil,
+      'medians of quarters 86 to 86; the first 2')
+    assert.matches('^all behind the first lie above it, by chance with p = 0.048', got.why)
+    check('training', 'divergence', run(spoilt(2, 1e9), 20, true), 'no', 'it does not rise')
+    check('training', 'divergence', run(spoilt(2, 2), 21, true), 'no', 'it does not rise')
+    got = check('training', 'divergence', run(function(i) return i == 1 and 2 or 99 - i end, 40,
+      true), 'applies')
+    assert.is_true(got.urgent)
     got = check('training', 'divergence', run(function(i) return i == 3 and 1 / 0 or 1 end, 20,
       true), 'applies', nil, 'medians of quarters 1 to 1; 1 of them not finite')
     assert.is_true(got.urgent)
