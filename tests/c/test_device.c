@@ -73,11 +73,20 @@ static rg_status join(int32_t device, int32_t to, uint32_t streams)
   return RG_OK;
 }
 
+static int64_t n_marks; /* that are there */
+
 static rg_status mark_new(int32_t device, void **mark)
 {
+  n_marks++;
   *mark = calloc(1, 2);
   ((char *)*mark)[1] = (char)device;
   return RG_OK;
+}
+
+static void mark_free(int32_t device, void *mark)
+{
+  n_marks--;
+  host_mark_free(device, mark);
 }
 
 static rg_status mark_set(int32_t device, void *mark)
@@ -121,7 +130,7 @@ static const rg_driver driver = { .take = take,
                                   .enter = enter,
                                   .join = join,
                                   .mark_new = mark_new,
-                                  .mark_free = host_mark_free,
+                                  .mark_free = mark_free,
                                   .mark_set = mark_set,
                                   .mark_follow = mark_follow,
                                   .mark_wait = mark_wait,
@@ -356,6 +365,33 @@ static void test_events(void)
   told[0] = 0;
 }
 
+/* Few events of a device among those of the CPU: their marks go with the chunks that they lie in. */
+static void test_marks_go(void)
+{
+  enum { EVENTS = 8192, OF_DEVICE = 100, MOST = 32 };
+  const int32_t kinds = 1 << RG_EVENT_OP | 1 << RG_EVENT_COPY;
+  const int64_t before = n_marks;
+  rg_tensor *there = made(DEVICE);
+  rg_tensor *here = made(RG_CPU);
+  int32_t reader = -1;
+  int64_t most = 0;
+  int n_failed = 0;
+
+  is_status(rg_reader_open(kinds, 0, 8, &reader), RG_OK, "the last eight events");
+  for (int i = 0; i < EVENTS; i++) {
+    n_failed += (i % OF_DEVICE == OF_DEVICE - 1 ? rg_tensor_transfer(there, here)
+                                                : rg_fill_(here, 1)) != RG_OK;
+    most = n_marks - before > most ? n_marks - before : most;
+  }
+  is_int(n_failed, 0, "thousands of calls");
+  ok(most >= 2 && most <= MOST, "marks of chunks that went are gone");
+  rg_reader_close(reader);
+  is_int(n_marks, before, "and with the last reader all");
+  rg_tensor_release(there);
+  rg_tensor_release(here);
+  told[0] = 0;
+}
+
 static void test_tags(void)
 {
   rg_tag_memory m = { 0 };
@@ -433,6 +469,7 @@ int main(void)
   test_pinned();
   test_follow();
   test_events();
+  test_marks_go();
   test_tags();
   test_lost();
   return done();

@@ -101,8 +101,8 @@ function M.accumulation(run)
     return applies(n.text, 'parts of a batch need less at once', 'accumulate')
   end
   if not noise then return open(n.text, no_noise, 'accumulate') end
-  local measured = ('%s; the gradient noise scale is %s rows, a step has %d'):format(n.text,
-    noise == math.huge and 'more than can be told' or ('%.0f'):format(noise), step)
+  local measured = ('%s; the gradient noise scale is %s, a step has %d'):format(n.text,
+    noise == math.huge and 'more rows than a batch can tell' or ('%.0f rows'):format(noise), step)
   if noise > step and 2 * n.share > SHORT then
     return applies(measured, 'more rows in a step are wanted, and do not fit at once', 'accumulate')
   end

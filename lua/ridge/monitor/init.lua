@@ -9,6 +9,7 @@ local columns = require 'ridge.show.columns'
 local guard = require 'ridge.guard'
 local memory = require 'ridge.memory'
 local options = require 'ridge.options'
+local plain = require 'ridge.plain'
 local proportion = require 'ridge.measure.proportion'
 local usage = require 'ridge.monitor.usage'
 local worlds = require 'ridge.world'
@@ -407,8 +408,8 @@ end
 ---@return string
 function Monitor:report()
   local s, at = self:summary(), self:status()
-  local lines = { ('%d steps, %.1f s: %.4f s a step [%.4f .. %.4f]'):format(s.total_steps,
-    s.total_time, s.average_step_time, s.min_step_time, s.max_step_time),
+  local lines = { ('%s, %.1f s: %.4f s a step [%.4f .. %.4f]'):format(
+    plain.count(s.total_steps, 'step'), s.total_time, s.average_step_time, s.min_step_time, s.max_step_time),
     ('memory %.1f MB, at most %.1f MB'):format(s.memory_mb, s.peak_memory_mb),
     ('processors %s, by this process %s'):format(percent(s.cpu_percent, s.usage_why),
       percent(s.process_percent)) }

@@ -157,7 +157,7 @@ describe('a finding of memory', function()
     check('memory', 'accumulation', needs(0.41, s, { noise = 32 }), 'no',
       'a step needs no more rows than it has')
     check('memory', 'accumulation', needs(0.41, { rows = 8 }, { noise = 1 / 0 }), 'applies', nil,
-      'more than can be told rows, a step has 8')
+      'more rows than a batch can tell, a step has 8')
     check('memory', 'accumulation', needs(0.5, s, { noise = none 'no loss' }), 'unknown', 'no loss')
     local run = needs(0.9, nil, { noise = 1 })
     run.trial = nil

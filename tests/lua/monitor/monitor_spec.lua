@@ -73,6 +73,7 @@ describe('a monitor', function()
         spin(0.01 * x)
         return x
       end, i))
+      assert.matches(i == 1 and '^1 step, ' or '^%d steps, ', m:report())
     end
     local s = m:summary()
     assert.equal(4, s.total_steps)
