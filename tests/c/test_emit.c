@@ -327,6 +327,93 @@ static void test_aliases(void)
   rg_tensor_release(b);
 }
 
+/* -- What kernels work in ---------------------------------------------------------------------- */
+
+enum { ROWS = 1 << 14 };
+
+static rg_status infer_like(rg_call *call)
+{
+  call->out[0] = rg_meta_of(call->in[0]);
+  call->n_out = 1;
+  return RG_OK;
+}
+
+static rg_cost no_cost(const rg_call *call)
+{
+  (void)call;
+  return (rg_cost){ 0 };
+}
+
+/* Twice its input, by way of a workspace that nobody foresaw, and which it leaves full of -1. */
+static rg_status double_in_workspace(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  const float *x = call->in[0]->_data;
+  float *y = out[0]->_data;
+  rg_block work;
+
+  (void)frame;
+  RG_TRY(rg_block_alloc(RG_CPU, rg_tensor_bytes(call->in[0]), &work));
+  for (int64_t i = 0; i < call->in[0]->_count; i++) {
+    ((float *)work.data)[i] = -1;
+  }
+  for (int64_t i = 0; i < call->in[0]->_count; i++) {
+    y[i] = 2 * x[i];
+  }
+  rg_block_free(&work);
+  return RG_OK;
+}
+
+static const rg_op op_double = {
+  .name = "double",
+  .id = -1,
+  RG_INPUTS(RG_IN("x", INPUT, ANY)),
+  .infer = infer_like,
+  .cost = no_cost,
+  .kernel = double_in_workspace,
+};
+
+/* A step that takes memory in its first run gets none that later steps read. */
+static void test_workspace(void)
+{
+  rg_tensor *in = NULL;
+  rg_tensor *out[1] = { NULL };
+  rg_graph *g;
+  int32_t value[6];
+  int32_t last = -1;
+  bool grows = true;
+
+  must(rg_ir_new(&g));
+  value[0] = outside(g, RG_VALUE_INPUT, "x", ROWS, 3);
+  must(rg_empty(RG_F32, RG_CPU, SHAPE(ROWS, 3), 2, &in));
+  must(rg_fill_(in, 1));
+  must(rg_ir_bind(g, value[0], in));
+  for (int32_t i = 1; i < 6; i++) { /* 2, 4, 8 ...: all are read at the end */
+    value[i] = unary(g, &op_double, value[i - 1]);
+  }
+  int32_t sum = value[1];
+
+  for (int32_t i = 2; i < 6; i++) {
+    sum = added(g, sum, value[i]);
+  }
+  returned(g, sum, "sum");
+  must(rg_graph_check(g));
+  rg_plan *plan = planned(g, out);
+
+  for (const step *s = plan->first; s != NULL; s = s->next) {
+    grows = grows && s->at > last;
+    last = s->at;
+  }
+  ok(grows, "each step knows when it runs, by the layout");
+  for (int32_t i = 0; i < 2; i++) {
+    must(rg_plan_replay(plan, 1));
+    holds(out[0], 2 + 4 + 8 + 16 + 32, "what steps worked in was nobody's");
+  }
+  rg_plan_release(plan);
+  rg_graph_release(g);
+  rg_tensor_release(out[0]);
+  rg_tensor_release(in);
+}
+
 /* -- Memory ------------------------------------------------------------------------------------ */
 
 static void test_memory(void)
@@ -382,6 +469,7 @@ int main(void)
   test_refused();
   test_thread();
   test_aliases();
+  test_workspace();
   test_memory();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   return done();

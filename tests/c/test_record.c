@@ -173,6 +173,79 @@ static void test_writes(void)
   rg_tensor_release(z);
 }
 
+static rg_status infer_write(rg_call *call)
+{
+  call->out[0] = rg_meta_of(call->in[0]);
+  call->n_out = 1;
+  return RG_OK;
+}
+
+static rg_cost no_cost(const rg_call *call)
+{
+  (void)call;
+  return (rg_cost){ 0 };
+}
+
+static rg_status write_both(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  (void)frame;
+  for (int64_t i = 0; i < 2; i++) {
+    ((float *)call->in[0]->_data)[i] = ((float *)call->in[1]->_data)[i] = 3;
+    ((float *)out[0]->_data)[i] = 4;
+  }
+  return RG_OK;
+}
+
+/* It writes to a and b. */
+static const rg_op op_both = {
+  .name = "both",
+  .id = -1,
+  RG_INPUTS(RG_IN("a", STATE, ANY), RG_IN("b", STATE, ANY)),
+  .writes = true,
+  .infer = infer_write,
+  .cost = no_cost,
+  .kernel = write_both,
+};
+
+/* All that one call writes in a storage is one version of it, and each of two storages has its. */
+static void test_written_at_once(void)
+{
+  for (int32_t apart = 0; apart < 2; apart++) {
+    rg_tensor *x = filled(SHAPE(4), 1, 1);
+    rg_tensor *z = filled(SHAPE(4), 1, 1);
+    rg_tensor *half[2] = { NULL };
+    rg_tensor *y[2] = { NULL };
+
+    begin();
+    is_status(rg_narrow(x, 0, 0, 2, 1, &half[0]), RG_OK, "a half");
+    is_status(rg_narrow(apart ? z : x, 0, 2, 2, 1, &half[1]), RG_OK, "the other");
+    for (int32_t i = 0; i < 2; i++) {
+      is_status(rg_run1(&op_both, (const rg_tensor *const *)half, 2, NULL, &y[0]), RG_OK,
+                "both are written");
+      rg_tensor_release(y[0]);
+    }
+    is_status(rg_exp(half[0], &y[0]), RG_OK, "one is read");
+    is_status(rg_exp(half[1], &y[1]), RG_OK, "and the other");
+    rg_graph *g = end(y[1]);
+
+    is_named(g, "narrow narrow both both exp exp", "six nodes");
+    for (int32_t i = 0; i < 2; i++) {
+      const rg_ir_value *read =
+          rg_ir_value_at(g, rg_ir_inputs(g, rg_ir_node_at(g, 4 + i))[0]);
+
+      is_int(read->version, 2, "two calls are two versions");
+      is_int(read->producer, 3, "of which the second made what is read");
+    }
+    rg_graph_release(g);
+    rg_tensor_release(x);
+    rg_tensor_release(z);
+    for (int32_t i = 0; i < 2; i++) {
+      rg_tensor_release(half[i]);
+      rg_tensor_release(y[i]);
+    }
+  }
+}
+
 /* Memory of the recording's own that is written in part. */
 static void test_unwritten(void)
 {
@@ -469,6 +542,7 @@ int main(void)
   test_views();
   test_axes();
   test_writes();
+  test_written_at_once();
   test_unwritten();
   test_bodies();
   test_training();
