@@ -7,6 +7,7 @@
 #include "pass.h"
 #include "ridge/grad.h"
 #include "ridge/graph.h"
+#include "ridge/ring.h"
 
 static const char folding[] = "constant_folding";
 
@@ -183,11 +184,24 @@ static void test_modes(void)
   const rg_modes *before = rg_modes_enter(&own);
   const int32_t autocast = rg_autocast_set(RG_BF16);
   const int32_t grad = rg_grad_mode(1);
+  static const char zero[64];
+  rg_reader_facts facts;
+  uint32_t ring;
+  int32_t reader;
   int32_t x;
   rg_graph *g = graph(&x);
+  const int32_t a = filled(g, 2, 3);
 
-  returned(g, added(g, x, unary(g, &rg_op_neg, filled(g, 2, 3))), "");
+  must(rg_reader_open(1 << RG_EVENT_OP | 1 << RG_EVENT_VIEW, 0, 64, &reader));
+  ring = rg_ring_on;
+  returned(g, added(g, x, node_of(g, &rg_op_linear, (const int32_t[]){ a, a, -1 }, 3, zero, -1)),
+           "");
+  /* of another type, were it computed under the thread's autocast */
   comes(g, folding, "add", "under other modes");
+  is_int(rg_ring_on, ring, "calls are heard as before");
+  must(rg_reader_facts_of(reader, &facts));
+  is_int(facts.n_seen, 0, "these were not");
+  rg_reader_close(reader);
   ok(rg_modes_now() == &own, "its modes");
   is_int(rg_autocast(), RG_BF16, "its autocast");
   is_int(rg_grad_mode(grad), 1, "its tape");
