@@ -17,6 +17,8 @@ local trial = require 'ridge.graph_trial'
 
 local M = {}
 
+local MOST = 2 ^ 31 -- size that a graph may be asked for
+
 local AT = { 2, 3, 7 }
 M.AT = AT
 
@@ -307,8 +309,8 @@ function M.at(graph, n, check)
     end
     fail "at: no size of this graph may change: ridge.graph(f, x, { sizes = { { 'N', 3 } } })"
   end
-  if type(n) ~= 'number' or n < 1 or n ~= math.floor(n) or n > 2 ^ 31 then
-    fail('at: %s is a whole number from 1 on, got %s', sizes.name, blame.show(n))
+  if type(n) ~= 'number' or n < 1 or n ~= math.floor(n) or n > MOST then
+    fail('at: %s is a whole number from 1 to %d, got %s', sizes.name, MOST, blame.show(n))
   end
   local made = sizes.parse(text_at(sizes.parts, n))
   local old, n_outside = in_order(graph)

@@ -70,6 +70,17 @@ describe('a graph whose batch may change', function()
     assert.is_true(ridge.graph.parse(tostring(g)):same(g))
   end)
 
+  it('is one of a range, which is told', function()
+    local g = ridge.graph(function(a) return a * 2 end, ridge.ones(4, 3), { sizes = { { 'N', 3 } } })
+    for _, n in ipairs { 0, -1, 0.5, 2 ^ 31 + 1, 1e15, 1 / 0, 0 / 0 } do
+      local ok, err = pcall(g.at, g, n)
+      assert.is_false(ok)
+      assert.truthy(err.message:find('N is a whole number from 1 to 2147483648, got', 1, true),
+        err.message)
+    end
+    assert.same({ 2 ^ 31, 3 }, g:at(2 ^ 31):values()[1].shape)
+  end)
+
   it('draws no more random numbers than one recording', function()
     local function f(x) return x:dropout(0.5) end
     local x, after = ridge.ones(5, 4), {}
