@@ -14,6 +14,7 @@ local ranges = require 'ridge.ranges'
 local schema = require 'ridge.tensor.schema'
 local settings = require 'ridge.tensor.settings'
 local state = require 'ridge.state'
+local where = require('ridge.tensor.choose').where
 local Module = require 'ridge.nn.module'
 
 local M = {}
@@ -148,7 +149,9 @@ function M.distillation_loss(student, teacher, labels, opts)
   return blame.within('distillation_loss', function()
     local t = opts.temperature
     local soft = log_softmax(teacher:detach() * (1 / t))
-    local apart = (soft:exp() * (soft - log_softmax(student * (1 / t)))):sum(-1):mean()
+    local p = soft:exp() -- what never comes adds nothing, though its logarithm is no number
+    local each = where(p:eq(0), p, p * (soft - log_softmax(student * (1 / t))))
+    local apart = each:sum(-1):mean()
     if opts.alpha == 1 then return apart * (t * t) end
     return apart * (opts.alpha * t * t) + M.cross_entropy(student, labels) * (1 - opts.alpha)
   end)

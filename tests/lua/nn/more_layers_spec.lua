@@ -203,6 +203,29 @@ describe('distillation', function()
     assert.is_true(loss > 0 and loss < math.huge)
     assert.matches('they have one shape', message(nn.distillation_loss, s, ridge.ones(1, 2)))
   end)
+
+  it('leaves out classes that never come, a score of -inf, whatever the student says', function()
+    local inf, few = math.huge, { temperature = 2, alpha = 1 }
+    local s = ridge.tensor({ { 0.3, -1, 1 }, { 0.2, 0.5, 4 } }):requires_grad_()
+    local masked = ridge.tensor({ { 0.3, -inf, 1 }, { 0.2, 0.5, -inf } }):requires_grad_()
+    local t = ridge.tensor { { 0.5, -inf, 2 }, { 0.2, -1, -inf } }
+    -- by hand, from what is left of each row
+    local function kl(a, b)
+      local p, q = 1 / (1 + math.exp(-a / 2)), 1 / (1 + math.exp(-b / 2))
+      return p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+    end
+    local loss = nn.distillation_loss(masked, t, nil, few)
+    assert.near(4 * (kl(1.5, 0.7) + kl(-1.2, 0.3)) / 2, loss:item(), 1e-6)
+    loss:backward()
+    local wanted = ((masked / 2):softmax() - (t / 2):softmax()):detach()
+    assert.is_true(masked.grad:allclose(wanted, 1e-5, 1e-6))
+    loss = nn.distillation_loss(s, t, nil, few)
+    assert.is_true(loss:item() < math.huge)
+    loss:backward()
+    assert.is_true(s.grad:allclose(((s / 2):softmax() - (t / 2):softmax()):detach(), 1e-5, 1e-6))
+    local none = nn.distillation_loss(s, ridge.full(-inf, 2, 3), nil, few):item()
+    assert.is_true(none ~= none)
+  end)
 end)
 
 describe('a dense layer with dropout', function()
