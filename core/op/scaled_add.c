@@ -129,12 +129,29 @@ const rg_op rg_op_scaled_add = {
 
 /* -- Pooling ---------------------------------------------------------------------------------- */
 
+/* A window is summed in i32, with what its padding stands for. */
+static rg_status check_window(const rg_call *call)
+{
+  const rg_scaled_pool2d_args *args = call->args;
+  int64_t most = INT32_MAX / (call->in[0]->_dtype == RG_U8 ? 255 : 128);
+
+  /* as a quotient: the product of two sides may leave 64 bits */
+  if (args->more.average != 0 && args->o.size[0] > most / args->o.size[1]) {
+    return rg_fail(RG_ESHAPE,
+                   "%s: sums of %lld x %lld bytes of %s may not fit into i32; up to %lld do",
+                   call->op->name, (long long)args->o.size[0], (long long)args->o.size[1],
+                   rg_dtype_name(call->in[0]->_dtype), (long long)most);
+  }
+  return RG_OK;
+}
+
 static rg_status pool_infer(rg_call *call)
 {
   const rg_scaled_pool2d_args *args = call->args;
 
   RG_TRY(check_bytes(call, 0));
   RG_TRY(rg_pool2d_infer(call));
+  RG_TRY(check_window(call));
   call->scratch_bytes = 0;
   return rg_scaled_zero(call, args->more.x_zero, call->in[0]->_dtype, "x_zero");
 }

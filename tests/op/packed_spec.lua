@@ -122,6 +122,27 @@ if tensors.DEVICE == 0 then describe('a product with weights of a few bits', fun
     end
   end)
 
+  -- More rows than four: weights are opened 512 or 1024 at a time, each time added to what was.
+  it('adds up what is opened one after the other', function()
+    for _, bits in ipairs { 3, 8 } do
+      for _, group in ipairs { 32, 128 } do
+        for _, minima in ipairs { false, true } do
+          local k = 2176
+          local list = { drawn({ 7, k }, 'f32'), drawn({ 35, k / 8 * bits }, 'u8'),
+            drawn({ 35, k / group }, 'f16'), minima and drawn({ 35, k / group }, 'f16') or nil }
+          local args = { bits = bits, group = group }
+          local wanted = case.reference(list, args)[1]
+          for level = 0, MOST do
+            tensors.check(C.rg_set_isa(level))
+            compare(wanted, run(list, args), ('%d bits, groups of %d, level %d'):format(bits,
+              group, level))
+          end
+          tensors.release_all()
+        end
+      end
+    end
+  end)
+
   it('reads weights, scales and minima where they lie', function()
     for m = 1, 2 do
       local list = { drawn({ m, 320 }, 'f32'), drawn({ 6, 160 }, 'u8'), drawn({ 6, 10 }, 'f16'),

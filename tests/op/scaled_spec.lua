@@ -442,6 +442,16 @@ describe('a product of bytes with scales', function()
     end
   end)
 
+  -- Sums that are not finished by the product are so in runs of 512.
+  it('scales each run of columns by scales of its own', function()
+    for _, dtypes in ipairs { I8, FLOATS[1] } do
+      for _, dtype in ipairs { 'f32', 'bf16' } do
+        try({ { 3, 24 }, { 1100, 24 }, { 3 }, { 1100 }, { 1100 } }, dtypes,
+          { act = 1, dtype = dtype })
+      end
+    end
+  end)
+
   it('multiplies one row by 8-bit floats in place, in runs', function()
     tensors.check(C.rg_set_gemm_path 'own')
     for _, dtypes in ipairs(FLOATS) do
