@@ -8,7 +8,7 @@
 
 #include "op/op.h"
 
-enum { RG_GPU_ABI = 11 };
+enum { RG_GPU_ABI = 12 };
 
 /* What the plugin may call. */
 typedef struct rg_gpu_host {

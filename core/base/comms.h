@@ -15,7 +15,7 @@ enum {
   RG_COMM_REDUCE_SCATTER = 3,
   RG_COMM_ALL_REDUCE = 4
 };
-enum { RG_COMM_SUM = 0, RG_COMM_MEAN = 1, RG_COMM_MAX = 2 };
+enum { RG_COMM_SUM = 0, RG_COMM_MEAN = 1, RG_COMM_MAX = 2, RG_COMM_MIN = 4, RG_COMM_PROD = 5 };
 enum { RG_COMM_ID = 128 }; /* bytes of a communicator's id */
 
 /* One collective over memory of the communicator's device: the same on every rank but for share,

@@ -22,7 +22,8 @@ _Static_assert((int)RG_COMM_BROADCAST == RG_GROUP_BROADCAST &&
                    (int)RG_COMM_REDUCE_SCATTER == RG_GROUP_REDUCE_SCATTER &&
                    (int)RG_COMM_ALL_REDUCE == RG_GROUP_ALL_REDUCE &&
                    (int)RG_COMM_SUM == RG_GROUP_SUM && (int)RG_COMM_MEAN == RG_GROUP_MEAN &&
-                   (int)RG_COMM_MAX == RG_GROUP_MAX,
+                   (int)RG_COMM_MAX == RG_GROUP_MAX && (int)RG_COMM_MIN == RG_GROUP_MIN &&
+                   (int)RG_COMM_PROD == RG_GROUP_PROD,
                "ORDER: ridge/group.h");
 
 enum { SHORT_NAP_NS = 5000, LONG_NAP_NS = 1000000 };

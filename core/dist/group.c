@@ -371,6 +371,8 @@ void rg_group_part(int64_t n, int32_t rank, int32_t size, int64_t *first, int64_
 static rg_status check(const rg_group *g, const rg_group_call *call)
 {
   const bool reduces = call->kind == RG_GROUP_ALL_REDUCE || call->kind == RG_GROUP_REDUCE_SCATTER;
+  const bool picks = call->op == RG_GROUP_MAX || call->op == RG_GROUP_MIN;
+  const bool shares = call->op == RG_GROUP_MEAN || call->op == RG_GROUP_WEIGHTED;
   const int32_t kind = rg_dtype_kind(call->dtype);
   char text[96];
 
@@ -390,8 +392,8 @@ static rg_status check(const rg_group *g, const rg_group_call *call)
                    g->work.transport.size - 1);
   }
   if (reduces &&
-      ((kind & RG_KIND_STORED) != 0 || ((kind & RG_KIND_LOGIC) != 0 && call->op != RG_GROUP_MAX) ||
-       ((kind & RG_KIND_WHOLE) != 0 && call->op != RG_GROUP_MAX && call->op != RG_GROUP_SUM))) {
+      ((kind & RG_KIND_STORED) != 0 || ((kind & RG_KIND_LOGIC) != 0 && !picks) ||
+       ((kind & RG_KIND_WHOLE) != 0 && shares))) {
     return rg_fail(RG_EDTYPE, "dist: there is no %s", text);
   }
   return RG_OK;

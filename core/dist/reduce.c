@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
-** What becomes of the elements that ranks bring: added up in the order of the ranks, in a wider
-** type where there is one, and rounded once.
+** What becomes of the elements that ranks bring: added up or multiplied in the order of the ranks,
+** in a wider type where there is one, and rounded once.
 */
 #include <math.h>
 #include <string.h>
@@ -50,7 +50,6 @@ static void store_f64(int32_t dtype, const double *from, void *to, int64_t at, i
   memcpy((double *)to + at, from, (size_t)n * sizeof(double));
 }
 
-/* Unsigned, so that a sum that is too large wraps as those of tensors do. */
 static void load_i64(int32_t dtype, const void *from, int64_t at, int32_t n, int64_t *to)
 {
   for (int32_t i = 0; i < n; i++) {
@@ -87,11 +86,18 @@ static void store_i64(int32_t dtype, const int64_t *from, void *to, int64_t at, 
 
 /* -- A block --------------------------------------------------------------------------------- */
 
-#define ADD_FLOAT(a, x, share)    ((a) + (x))
-#define ADD_WHOLE(a, x, share)    ((int64_t)((uint64_t)(a) + (uint64_t)(x)))
-#define ADD_SHARE(a, x, share)    ((a) + (share) * (x))
-#define LARGER_FLOAT(a, x, share) (isnan(a) || (a) > (x) ? (a) : (x))
-#define LARGER_WHOLE(a, x, share) ((a) > (x) ? (a) : (x))
+/* Whole numbers are added and multiplied without a sign, so that what is too large wraps as it does
+** in tensors.  Of a zero of each sign -0 is the smaller one, whichever comes first: so it is on
+** devices, which compare bits. */
+#define ADD_FLOAT(a, x, share)     ((a) + (x))
+#define ADD_WHOLE(a, x, share)     ((int64_t)((uint64_t)(a) + (uint64_t)(x)))
+#define ADD_SHARE(a, x, share)     ((a) + (share) * (x))
+#define TIMES_FLOAT(a, x, share)   ((a) * (x))
+#define TIMES_WHOLE(a, x, share)   ((int64_t)((uint64_t)(a) * (uint64_t)(x)))
+#define LARGER_FLOAT(a, x, share)  (isnan(a) || (a) > (x) || ((a) == (x) && !signbit(a)) ? (a) : (x))
+#define SMALLER_FLOAT(a, x, share) (isnan(a) || (a) < (x) || ((a) == (x) && signbit(a)) ? (a) : (x))
+#define LARGER_WHOLE(a, x, share)  ((a) > (x) ? (a) : (x))
+#define SMALLER_WHOLE(a, x, share) ((a) < (x) ? (a) : (x))
 #define LOOP(n, combine, a, x, w)        \
   for (int32_t i = 0; i < (n); i++) {    \
     (a)[i] = combine((a)[i], (x)[i], w); \
@@ -119,6 +125,10 @@ static void store_i64(int32_t dtype, const int64_t *from, void *to, int64_t at, 
         LOOP(m, ADD_SHARE, sum, x, share)                                                         \
       } else if (op == RG_GROUP_MAX) {                                                            \
         LOOP(m, LARGER_FLOAT, sum, x, 0)                                                          \
+      } else if (op == RG_GROUP_MIN) {                                                            \
+        LOOP(m, SMALLER_FLOAT, sum, x, 0)                                                         \
+      } else if (op == RG_GROUP_PROD) {                                                           \
+        LOOP(m, TIMES_FLOAT, sum, x, 0)                                                           \
       } else {                                                                                    \
         LOOP(m, ADD_FLOAT, sum, x, 0)                                                             \
       }                                                                                           \
@@ -143,6 +153,10 @@ static void block_i64(int32_t op, int32_t dtype, const void *const *parts, int32
     load_i64(dtype, parts[r], at, m, x);
     if (op == RG_GROUP_MAX) {
       LOOP(m, LARGER_WHOLE, sum, x, 0)
+    } else if (op == RG_GROUP_MIN) {
+      LOOP(m, SMALLER_WHOLE, sum, x, 0)
+    } else if (op == RG_GROUP_PROD) {
+      LOOP(m, TIMES_WHOLE, sum, x, 0)
     } else {
       LOOP(m, ADD_WHOLE, sum, x, 0)
     }

@@ -28,10 +28,12 @@ enum {
 enum {
   RG_GROUP_SUM = 0,
   RG_GROUP_MEAN = 1,     /* of floats */
-  RG_GROUP_MAX = 2,      /* nan where one is nan */
+  RG_GROUP_MAX = 2,      /* nan where one is nan; 0 is larger than -0 */
   RG_GROUP_WEIGHTED = 3, /* sum of weight times element by the sum of weights: of floats; what has
                          ** weight 0 is not looked at, and is 0 where all have */
-  RG_GROUP_OPS = 4
+  RG_GROUP_MIN = 4,      /* nan where one is nan */
+  RG_GROUP_PROD = 5,     /* the product; of whole numbers it wraps, as a sum does */
+  RG_GROUP_OPS = 6
 };
 
 /* One call: the same on every rank but for in, out and weight. */
@@ -117,9 +119,10 @@ RG_API rg_status rg_group_reach(rg_group *group, int32_t device) RG_CHECK;
 
 /*
 ** Start a call.  On the CPU sums are added up in the order of the ranks, in f32 (f64 of f64, whole
-** numbers of 64 bits), and rounded once: all ranks have the same bits, however messages went.
+** numbers of 64 bits), and rounded once, and so are products: all ranks have the same bits, however
+** messages went.
 **
-** On a device sums are NCCL's: in its order, those of half types in these.  Such a call is ordered
+** On a device sums and products are NCCL's: in its order, those of half types in these.  Such a call is ordered
 ** after what this thread's stream was asked for, and overlaps with what that is asked for from now
 ** on; for rg_group_ended and rg_group_wait it has ended when it is enqueued, and the stream of the
 ** thread that waits is ordered after it then.  What goes wrong with it later (a rank that is gone)

@@ -3,7 +3,8 @@
 ** What is done to elements before and behind a collective, where NCCL would do it otherwise.
 **
 ** NCCL multiplies by a factor in the elements' own type: 1/3 in bf16 is too large by 0.2 %.  Here
-** it is done in f32, and rounded once.  Its max of floats is fmaxf, which loses NaN.
+** it is done in f32, and rounded once.  Its max and min of floats are fmaxf and fminf, which lose
+** NaN.
 */
 #include "gpu/nccl/comm.cuh"
 #include "gpu/pack.cuh"
@@ -47,10 +48,12 @@ template <class L> struct key_of;
 template <> struct key_of<float> {
   typedef int32_t type;
   static constexpr int32_t most = INT32_MAX;
+  static constexpr int32_t least = INT32_MIN;
 };
 template <> struct key_of<double> {
   typedef int64_t type;
   static constexpr int64_t most = INT64_MAX;
+  static constexpr int64_t least = INT64_MIN;
 };
 
 /* Of two negative floats the larger one has the smaller bits: all but the sign are inverted. */
@@ -59,21 +62,23 @@ template <class K> __device__ static inline K in_order(K bits)
   return bits < 0 ? bits ^ key_of<std::conditional_t<sizeof(K) == 4, float, double>>::most : bits;
 }
 
-template <class T, class L, class K> __global__ void k_keys(const T *from, K *keys, int64_t n)
+/* nan: what NaN becomes, the most or the least that there is */
+template <class T, class L, class K>
+__global__ void k_keys(const T *from, K nan, K *keys, int64_t n)
 {
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
     const L x = rg_get(from[i]);
     K bits;
 
     memcpy(&bits, &x, sizeof(bits));
-    keys[i] = x != x ? key_of<L>::most : in_order(bits);
+    keys[i] = x != x ? nan : in_order(bits);
   }
 }
 
 template <class T, class L, class K> __global__ void k_from_keys(const K *keys, T *to, int64_t n)
 {
   for (int64_t i = RG_FIRST; i < n; i += RG_NEXT) {
-    const K bits = in_order(keys[i]); /* the most that there is has the bits of a NaN */
+    const K bits = in_order(keys[i]); /* the most and the least have those of a NaN */
     L x;
 
     memcpy(&x, &bits, sizeof(x));
@@ -81,7 +86,7 @@ template <class T, class L, class K> __global__ void k_from_keys(const K *keys, 
   }
 }
 
-cudaError_t rg_nccl_keys(int32_t dtype, const void *from, void *keys, int64_t n,
+cudaError_t rg_nccl_keys(int32_t dtype, bool most, const void *from, void *keys, int64_t n,
                          cudaStream_t stream)
 {
   return rg_with_type<RG_KINDS_FLOAT>(dtype, [&](auto t) {
@@ -89,7 +94,8 @@ cudaError_t rg_nccl_keys(int32_t dtype, const void *from, void *keys, int64_t n,
     using L = typename rg_lane<T>::type;
     using K = typename key_of<L>::type;
 
-    return rg_launch(k_keys<T, L, K>, filling(n, stream), (const T *)from, (K *)keys, n);
+    return rg_launch(k_keys<T, L, K>, filling(n, stream), (const T *)from,
+                     most ? key_of<L>::most : key_of<L>::least, (K *)keys, n);
   });
 }
 

@@ -23,7 +23,7 @@ typedef struct comm {
   int32_t leaving;
   rg_nccl_comm *handle; /* NULL behind abort */
   cudaStream_t stream;
-  rg_comm_call back; /* a max of floats, whose keys become floats again; count 0: none */
+  rg_comm_call back; /* a max or min of floats, whose keys become them again; count 0: none */
   void *back_from;
   char *room;
   int64_t room_bytes;
@@ -264,17 +264,19 @@ static int64_t count_out(const comm *c, const rg_comm_call *call)
   return n;
 }
 
-/* The largest, by keys; what came out becomes floats again when NCCL has taken the call. */
-static rg_status largest(comm *c, const rg_comm_call *call)
+/* The largest or smallest, by keys; what came out becomes floats again when NCCL has taken the
+** call. */
+static rg_status pick(comm *c, const rg_comm_call *call)
 {
+  const bool most = call->op == RG_COMM_MAX;
   const bool wide = call->dtype == RG_F64;
   const int64_t bytes = (wide ? (int64_t)sizeof(int64_t) : (int64_t)sizeof(int32_t));
   const int64_t all = call->count * bytes;
 
   RG_TRY(take_room(c, 2 * all));
-  RG_CUDA("dist", rg_nccl_keys(call->dtype, call->in, c->room, call->count, c->stream));
-  const reduction r = { c->room, c->room + all, wide ? RG_NCCL_I64 : RG_NCCL_I32, RG_NCCL_MAX,
-                        bytes };
+  RG_CUDA("dist", rg_nccl_keys(call->dtype, most, call->in, c->room, call->count, c->stream));
+  const reduction r = { c->room, c->room + all, wide ? RG_NCCL_I64 : RG_NCCL_I32,
+                        most ? RG_NCCL_MAX : RG_NCCL_MIN, bytes };
 
   c->back = *call;
   c->back_from = r.to;
@@ -302,12 +304,13 @@ static rg_status reduction_of(comm *c, const rg_comm_call *call)
   const bool floats = rg_dtype_of_kind(call->dtype, RG_KINDS_FLOAT);
   const bool narrow = rg_dtype_of_kind(call->dtype, RG_KIND_HALF);
   const int64_t bytes = rg_bytes_of(call->dtype);
-  const int ops[] = { RG_NCCL_SUM, RG_NCCL_AVG, RG_NCCL_MAX };
+  /* by base/comms.h, which has no 3 */
+  const int ops[] = { RG_NCCL_SUM, RG_NCCL_AVG, RG_NCCL_MAX, -1, RG_NCCL_MIN, RG_NCCL_PROD };
   reduction r = { (const char *)call->in, (char *)call->out, type_of(call->dtype), ops[call->op],
                   bytes };
 
-  if (call->op == RG_COMM_MAX && floats) {
-    return largest(c, call);
+  if ((call->op == RG_COMM_MAX || call->op == RG_COMM_MIN) && floats) {
+    return pick(c, call);
   }
   if (call->op == RG_COMM_MEAN && narrow) {
     return add_shares(c, call, 1.0 / c->size);

@@ -25,7 +25,8 @@ static_assert((int)RG_NCCL_SUCCESS == ncclSuccess && (int)RG_NCCL_IN_PROGRESS ==
                   (int)RG_NCCL_I32 == ncclInt32 && (int)RG_NCCL_I64 == ncclInt64 &&
                   (int)RG_NCCL_F16 == ncclFloat16 && (int)RG_NCCL_F32 == ncclFloat32 &&
                   (int)RG_NCCL_F64 == ncclFloat64 && (int)RG_NCCL_BF16 == ncclBfloat16 &&
-                  (int)RG_NCCL_SUM == ncclSum && (int)RG_NCCL_MAX == ncclMax &&
+                  (int)RG_NCCL_SUM == ncclSum && (int)RG_NCCL_PROD == ncclProd &&
+                  (int)RG_NCCL_MAX == ncclMax && (int)RG_NCCL_MIN == ncclMin &&
                   (int)RG_NCCL_AVG == ncclAvg,
               "nccl.h has other numbers");
 static_assert(sizeof(rg_nccl_id) == sizeof(ncclUniqueId) &&

@@ -25,7 +25,7 @@ enum {
   RG_NCCL_BF16 = 9
 };
 
-enum { RG_NCCL_SUM = 0, RG_NCCL_MAX = 2, RG_NCCL_AVG = 4 };
+enum { RG_NCCL_SUM = 0, RG_NCCL_PROD = 1, RG_NCCL_MAX = 2, RG_NCCL_MIN = 3, RG_NCCL_AVG = 4 };
 
 typedef struct rg_nccl_comm rg_nccl_comm;
 

@@ -179,18 +179,26 @@ static rg_status lib_join(int32_t device, const char *id, int32_t rank, int32_t 
 /* Element i of the result of a call, by what ranks started it with. */
 static float reduced(const rg_comm_call *calls, int64_t i)
 {
-  double x = calls[0].op == RG_COMM_MAX ? -INFINITY : 0;
+  const int32_t op = calls[0].op;
+  double x = op == RG_COMM_MAX    ? -INFINITY
+             : op == RG_COMM_MIN  ? INFINITY
+             : op == RG_COMM_PROD ? 1
+                                  : 0;
 
   for (int32_t r = 0; r < lib.size; r++) {
     double y = (double)((const float *)calls[r].in)[i];
 
-    if (calls[0].op == RG_COMM_MAX) {
+    if (op == RG_COMM_MAX) {
       x = y > x ? y : x;
+    } else if (op == RG_COMM_MIN) {
+      x = y < x ? y : x;
+    } else if (op == RG_COMM_PROD) {
+      x *= y;
     } else if (calls[r].share != 0) {
       x += y * calls[r].share;
     }
   }
-  return (float)(calls[0].op == RG_COMM_MEAN ? x / lib.size : x);
+  return (float)(op == RG_COMM_MEAN ? x / lib.size : x);
 }
 
 static void carry_out(const rg_comm_call *calls)

@@ -16,6 +16,10 @@ static void collectives(void)
   ok(good, "is one on all");
   is_status(run(RG_GROUP_ALL_REDUCE, RG_GROUP_MAX), RG_OK, "the largest");
   close_to(out[0][3], 204, 0, "is that of the last rank");
+  is_status(run(RG_GROUP_ALL_REDUCE, RG_GROUP_MIN), RG_OK, "the smallest");
+  close_to(out[2][3], 4, 0, "is that of the first rank");
+  is_status(run(RG_GROUP_ALL_REDUCE, RG_GROUP_PROD), RG_OK, "a product");
+  close_to(out[0][1], 2 * 102 * 202, 0, "is that of all");
   is_status(run(RG_GROUP_ALL_REDUCE, RG_GROUP_MEAN), RG_OK, "a mean");
   close_to(out[2][3], 104, 0, "is that of all");
   is_status(run(RG_GROUP_BROADCAST, 0), RG_OK, "a broadcast");
@@ -24,7 +28,7 @@ static void collectives(void)
   close_to(out[1][24 + 5], 206, 0, "brings what all have");
   is_status(run(RG_GROUP_REDUCE_SCATTER, RG_GROUP_SUM), RG_OK, "a reduce-scatter");
   close_to(out[1][0], 300 + 3 * 5, 0, "brings each its part");
-  is_int(n_done(), 6, "these were calls of the library");
+  is_int(n_done(), 8, "these were calls of the library");
   is_int(lib.n_ids, 1, "of one communicator");
   end();
   is_int(lib.n_left, RANKS, "which all left");

@@ -67,20 +67,46 @@ static double get(int32_t dtype, const void *from, int64_t i)
   return x;
 }
 
+/* What a type makes of a whole number that may be too large for it: rounded, or wrapped. */
+static double in_type(int32_t dtype, double x)
+{
+  double bytes = 0;
+  int64_t whole = (int64_t)x;
+
+  if (dtype == RG_I8) return (int8_t)whole;
+  if (dtype == RG_U8) return (uint8_t)whole;
+  put(dtype, &bytes, 0, x);
+  return get(dtype, &bytes, 0);
+}
+
+/* How far a number is from what it should be, which may be infinite. */
+static double distance(double x, double should)
+{
+  double off = x == should ? 0 : fabs(x - should);
+
+  return isnan(off) ? INFINITY : off;
+}
+
 /* An element of the result as it should be, in small whole numbers that every type has. */
 static double wanted(int32_t op, int32_t dtype, int32_t size, int64_t i)
 {
   double sum = 0;
+  double product = 1;
   double most = -1e9;
+  double least = 1e9;
 
   for (int32_t r = 0; r < size; r++) {
     double x = value(r, i);
 
     if (dtype == RG_U8 || dtype == RG_BOOL) x = (double)(uint8_t)(int64_t)x;
     sum += op == RG_GROUP_WEIGHTED ? (r + 1) * x : x;
+    product *= x;
     most = x > most ? x : most;
+    least = x < least ? x : least;
   }
   if (op == RG_GROUP_MAX) return most;
+  if (op == RG_GROUP_MIN) return least;
+  if (op == RG_GROUP_PROD) return in_type(dtype, product);
   if (op == RG_GROUP_MEAN) return sum / size;
   if (op == RG_GROUP_WEIGHTED) return sum / (size * (size + 1) / 2.0);
   return dtype == RG_U8 ? (double)(uint8_t)(int64_t)sum : sum;
@@ -140,12 +166,12 @@ static void test_reduce(rg_group **groups, int32_t size, int64_t count)
       rg_group_call call = { .kind = RG_GROUP_ALL_REDUCE, .op = op, .dtype = dtype, .unit = 1 };
 
       call.count = count;
-      if (whole && op != RG_GROUP_SUM && op != RG_GROUP_MAX) continue;
+      if (whole && (op == RG_GROUP_MEAN || op == RG_GROUP_WEIGHTED)) continue;
       start_all(groups, size, &call, tickets);
       wait_all(groups, size, tickets);
       for (int32_t r = 0; r < size; r++) {
         for (int64_t i = 0; i < count; i++) {
-          off = fmax(off, fabs(get(dtype, at[r].out, i) - wanted(op, dtype, size, i)));
+          off = fmax(off, distance(get(dtype, at[r].out, i), wanted(op, dtype, size, i)));
         }
         same = same && memcmp(at[r].out, at[0].out, (size_t)(count * rg_dtype_bytes(dtype))) == 0;
         same = same && ((unsigned char *)at[r].out)[count * rg_dtype_bytes(dtype)] == 0xff;
@@ -164,8 +190,8 @@ static void test_reduce(rg_group **groups, int32_t size, int64_t count)
 
         rg_group_part(count / call.unit, r, size, &first, &part);
         for (int64_t i = 0; i < part * call.unit; i++) {
-          off = fmax(
-              off, fabs(get(dtype, at[r].out, i) - wanted(op, dtype, size, first * call.unit + i)));
+          off = fmax(off, distance(get(dtype, at[r].out, i),
+                                   wanted(op, dtype, size, first * call.unit + i)));
         }
       }
       close_to(off, 0, precision(dtype), "reduce_scatter gives each rank its part of that");
@@ -257,15 +283,56 @@ static void test_order(void)
   }
   wait_all(groups, 3, tickets);
   close_to(x[0][1], 0, 0, "is 0");
-  call.op = RG_GROUP_MAX;
-  call.count = 4;
-  for (int32_t r = 0; r < 3; r++) {
-    x[r][0] = r == 1 ? NAN : (float)r;
-    call.in = call.out = x[r];
-    is_status(rg_group_start(groups[r], &call, &tickets[r]), RG_OK, "max");
+  close_all(&all, groups);
+}
+
+/* The largest and the smallest of nan, of infinities and of zeros of each sign, whichever rank has
+** them; of true and false, of which there is nothing else. */
+static void test_picks(void)
+{
+  static const int32_t ops[] = { RG_GROUP_MAX, RG_GROUP_MIN };
+  net all;
+  rg_group *groups[MOST];
+  int64_t tickets[3];
+
+  open_all(&all, 3, groups);
+  for (int32_t i = 0; i < 2 * 3; i++) {
+    const bool most = ops[i / 3] == RG_GROUP_MAX;
+    rg_group_call call = {
+      .kind = RG_GROUP_ALL_REDUCE, .op = ops[i / 3], .dtype = RG_F32, .count = 4, .unit = 1
+    };
+    float x[3][4];
+    uint8_t flags[3][3];
+
+    for (int32_t r = 0; r < 3; r++) {
+      const bool odd = r == i % 3; /* one rank has another number than the two */
+
+      x[r][0] = odd ? NAN : (float)r;
+      x[r][1] = odd ? -INFINITY : -2;
+      x[r][2] = odd == most ? 0.0F : -0.0F;
+      x[r][3] = odd ? INFINITY : 2;
+      call.in = call.out = x[r];
+      is_status(rg_group_start(groups[r], &call, &tickets[r]), RG_OK, "the largest or smallest");
+    }
+    wait_all(groups, 3, tickets);
+    ok(isnan(x[0][0]) && isnan(x[2][0]), "nan where one is nan");
+    ok(x[1][1] == (most ? -2 : -INFINITY), "-inf is the smallest");
+    ok(x[1][2] == 0 && !signbit(x[1][2]) == most, "-0 is smaller than 0");
+    ok(x[1][3] == (most ? INFINITY : 2), "inf is the largest");
+    for (int32_t r = 0; r < 3; r++) {
+      flags[r][0] = r == i % 3;
+      flags[r][1] = r != i % 3;
+      flags[r][2] = 1;
+      call.in = call.out = flags[r];
+      call.dtype = RG_BOOL;
+      call.count = 3;
+      is_status(rg_group_start(groups[r], &call, &tickets[r]), RG_OK, "of true and false");
+    }
+    wait_all(groups, 3, tickets);
+    ok(flags[2][0] == most && flags[2][1] == most && flags[2][2] == 1, "any of them, or all");
+    call.op = i % 2 == 0 ? RG_GROUP_PROD : RG_GROUP_SUM;
+    is_status(rg_group_start(groups[0], &call, &tickets[0]), RG_EDTYPE, "neither sum nor product");
   }
-  wait_all(groups, 3, tickets);
-  ok(isnan(x[0][0]) && isnan(x[2][0]), "the largest of nan and others is nan");
   close_all(&all, groups);
 }
 
@@ -490,6 +557,7 @@ int main(void)
   test_refused();
   test_results();
   test_order();
+  test_picks();
   test_times();
   test_rests();
   test_different();

@@ -10,8 +10,8 @@
 //     ncclCommGetAsyncError has said so, at the second question; one that is asked for before is
 //     refused;
 //   - sums of half types are rounded at each addition, and begin with another rank for each part of
-//     the elements; the mean is that of elements multiplied by 1 / n in their own type; max loses
-//     NaN;
+//     the elements; so are products; the mean is that of elements multiplied by 1 / n in their own
+//     type; max and min lose NaN;
 //   - what was given up (ncclCommAbort) leaves 0xff where its result would be;
 //   - ranks that ask for different things get no result at all.
 //
@@ -272,6 +272,12 @@ template <class L> L larger(L a, L b)
   return a > b ? a : b;
 }
 
+template <class L> L smaller(L a, L b)
+{
+  if constexpr (std::is_floating_point<L>::value) return std::fmin(a, b);
+  return a < b ? a : b;
+}
+
 // Element i of all ranks, of n.
 template <class T> T combined(const Comm *c, int op, size_t i, size_t n)
 {
@@ -287,6 +293,10 @@ template <class T> T combined(const Comm *c, int op, size_t i, size_t n)
       sum = x;
     } else if (op == ncclMax) {
       sum = rounded<T>(larger<L>(widen(sum), widen(x)));
+    } else if (op == ncclMin) {
+      sum = rounded<T>(smaller<L>(widen(sum), widen(x)));
+    } else if (op == ncclProd) {
+      sum = rounded<T>(static_cast<L>(static_cast<Sum>(widen(sum)) * static_cast<Sum>(widen(x))));
     } else { // a whole number that is too large wraps
       sum = rounded<T>(static_cast<L>(static_cast<Sum>(widen(sum)) + static_cast<Sum>(widen(x))));
     }

@@ -9,7 +9,9 @@ local worlds = require 'ridge.world'
 
 local M = {}
 
-local OPS = { sum = C.RG_GROUP_SUM, mean = C.RG_GROUP_MEAN, max = C.RG_GROUP_MAX }
+local OPS = { sum = C.RG_GROUP_SUM, mean = C.RG_GROUP_MEAN, max = C.RG_GROUP_MAX,
+  min = C.RG_GROUP_MIN, prod = C.RG_GROUP_PROD }
+local NAMES = { 'max', 'mean', 'min', 'prod', 'sum' }
 
 -- The tensor as memory that a library may read.
 local function memory(x, what)
@@ -21,9 +23,9 @@ end
 local function op_of(op, what)
   if op == nil then return C.RG_GROUP_SUM end
   if not OPS[op] then
-    blame.raise(('%s: %s is none of max, mean, sum%s'):format(what, blame.show(op),
-      blame.near(op, { 'max', 'mean', 'sum' }) and (" (did you mean '%s'?)"):format(
-        blame.near(op, { 'max', 'mean', 'sum' })) or ''), 'EARG', what)
+    local near = blame.near(op, NAMES)
+    blame.raise(('%s: %s is none of %s%s'):format(what, blame.show(op), table.concat(NAMES, ', '),
+      near and (" (did you mean '%s'?)"):format(near) or ''), 'EARG', what)
   end
   return OPS[op]
 end
@@ -41,11 +43,12 @@ local function run(what, world, x, out, fields)
   return out
 end
 
---- The sum, mean or largest of what all ranks have. On the CPU sums are added up in the order of
---- the ranks, in f32 for f16 and bf16, and rounded once, so all have the same bits; on GPUs sums
---- are NCCL's. No gradient flows through it.
----@param x Tensor of one shape and type everywhere
----@param op string|nil 'sum', 'mean' (of floats) or 'max'; 'sum' when left out
+--- The sum, mean, largest, smallest or product of what all ranks have. On the CPU it is added up
+--- and multiplied in the order of the ranks, in f32 for f16 and bf16, and rounded once, so all have
+--- the same bits; on GPUs sums and products are NCCL's, those of f16 and bf16 rounded at each
+--- rank. The largest and the smallest are nan where one is nan. No gradient flows through it.
+---@param x Tensor of one shape and type everywhere; of true and false there are 'max' and 'min'
+---@param op string|nil 'sum', 'mean' (of floats), 'max', 'min' or 'prod'; 'sum' when left out
 ---@return Tensor result
 -- >> ridge.dist.all_reduce(ridge.tensor {1, 2}, 'mean')
 function M.all_reduce(x, op)
@@ -84,10 +87,10 @@ function M.all_gather(x)
     kind = C.RG_GROUP_ALL_GATHER })
 end
 
---- This rank's rows of the sum, mean or largest of what all ranks have: in the order of the ranks,
---- and where they do not go up evenly, one more on each of the first.
+--- This rank's rows of what all_reduce gives: in the order of the ranks, and where they do not go
+--- up evenly, one more on each of the first.
 ---@param x Tensor of one shape and type everywhere, with at least one axis
----@param op string|nil 'sum', 'mean' (of floats) or 'max'; 'sum' when left out
+---@param op string|nil 'sum', 'mean' (of floats), 'max', 'min' or 'prod'; 'sum' when left out
 ---@return Tensor result
 -- >> ridge.dist.reduce_scatter(ridge.ones(4, 2)).shape
 function M.reduce_scatter(x, op)

@@ -163,7 +163,7 @@ M.FUNCTIONS = {
   ['ridge.einsum'] = 'one { "ij,jk->ik", "ij,jk", "ij,jk->" }, F(a, b), F(b, c)',
   ['ridge.concat'] = '{ F(a, b), F(a, c), F(a, d) }, 2',
   ['ridge.dist.init'] = 'one { {}, { backend = "none", timeout = 5 } }',
-  ['ridge.dist.all_reduce'] = 'F(a, b), one { "sum", "mean", "max" }',
+  ['ridge.dist.all_reduce'] = 'F(a, b), one { "sum", "mean", "max", "min", "prod" }',
   ['ridge.dist.broadcast'] = 'F(a, b), one { 0 }',
   ['ridge.dist.all_gather'] = 'F(a, b)',
   ['ridge.dist.reduce_scatter'] = 'F(a, b), one { "sum", "mean", "max" }',

@@ -73,6 +73,12 @@ function RUN.collectives()
     assert(dist.all_reduce(x):sum():item() == 6 * wanted, dtype)
     assert(dist.all_reduce(x).dtype == dtype)
     assert(dist.all_reduce(x, 'max'):sum():item() == 6 * n)
+    assert(dist.all_reduce(x, 'min'):sum():item() == 6)
+    local product = 1
+    for k = 1, n do product = product * k end
+    assert(dist.all_reduce(x, 'prod')[2][3]:item() == product, dtype)
+    local two = dist.all_reduce(ridge.full(2, 9):to(dtype), 'prod')
+    assert(two[9]:item() == 2 ^ n, dtype)
     assert(dist.broadcast(x, n - 1):sum():item() == 6 * n)
     local all = dist.all_gather(x)
     assert(all:size(1) == n and all:size(3) == 3 and all[n]:sum():item() == 6 * n)
@@ -82,6 +88,19 @@ function RUN.collectives()
     for i = 1, part:size(1) do assert(part[i]:item() == n * (first + i - 1)) end
   end
   assert(dist.all_reduce(ridge.full(r, 3), 'mean')[1]:item() == (n - 1) / 2)
+  for _, op in ipairs { 'max', 'min' } do
+    for odd = 0, n - 1 do -- a rank that has nan, or a zero of the other sign
+      local x = dist.all_reduce(ridge.tensor { r == odd and 0 / 0 or r,
+        (r == odd) == (op == 'max') and 0 or -1e-300 * 1e-300 }, op)
+      assert(x[1]:item() ~= x[1]:item(), op)
+      assert(1 / x[2]:item() == (n == 1 and op == 'min' and -1 or op == 'max' and 1 or -1)
+        * math.huge, op)
+    end
+  end
+  local flags = dist.all_reduce(ridge.tensor { r, 0, 1 }:gt(0.5), 'min')
+  assert(flags[1]:item() == 0 and flags[2]:item() == 0 and flags[3]:item() == 1)
+  local leaf = ridge.full(3, 2):requires_grad_()
+  assert(not dist.all_reduce(leaf * 2, 'prod').requires_grad)
   assert(dist.all_reduce(ridge.zeros(0)).count == 0)
   assert(dist.all_reduce(ridge.randn(3, 4, { generator = ridge.generator(1) }):transpose(1, 2))
     :allclose(n * ridge.randn(3, 4, { generator = ridge.generator(1) }):transpose(1, 2)))

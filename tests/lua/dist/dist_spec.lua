@@ -53,7 +53,7 @@ describe('ridge.dist', function()
     assert.equal('dist.World(rank 0 of 1, alone)', tostring(world))
     assert.equal(world, ridge.dist.init())
     local x = ridge.randn(3, 2)
-    for _, op in ipairs { 'sum', 'mean', 'max' } do
+    for _, op in ipairs { 'sum', 'mean', 'max', 'min', 'prod' } do
       assert.is_true(ridge.dist.all_reduce(x, op):equal(x))
       assert.is_true(ridge.dist.reduce_scatter(x, op):equal(x))
     end
@@ -109,8 +109,11 @@ describe('ridge.dist', function()
       { 'no launcher .ridge launch.* started this process', dist.init, { backend = 'nccl' } },
       { 'option timeout is 0; it lies between', dist.init, { timeout = 0 } },
       { 'no launcher .ridge launch.* started this process', dist.init, { backend = 'mpi' } },
-      { "'means' is none of max, mean, sum .did you mean 'mean'", dist.all_reduce, ridge.ones(2),
-        'means' },
+      { "'means' is none of max, mean, min, prod, sum .did you mean 'mean'", dist.all_reduce,
+        ridge.ones(2), 'means' },
+      { "'product' is none of max, mean, min, prod, sum$", dist.reduce_scatter, ridge.ones(2),
+        'product' },
+      { 'there is no all_reduce, product of 2 bool', dist.all_reduce, ridge.ones(2):gt(0), 'prod' },
       { 'there is no all_reduce, mean of 2 i64', dist.all_reduce,
         ridge.ones(2):to 'i64', 'mean' },
       { 'a tensor is expected', dist.all_gather, 3 },

@@ -21,9 +21,10 @@ local FLOATS = { 'f32', 'f64', 'f16', 'bf16' }
 local WHOLE = { 'i64', 'i32', 'i8', 'u8' }
 
 -- What a rank brings: small whole numbers, whose sums are exact in every type.
-local function brought(rank, shape, signed)
+local function brought(rank, shape, signed, op)
   local draws = ridge.generator(rank + 1)
-  return ridge.randint(signed and -9 or 0, 9, shape, { generator = draws }):to 'f64'
+  local most = op == 'prod' and 3 or 9 -- 81 of four ranks, which i8 has
+  return ridge.randint(signed and -most or 0, most, shape, { generator = draws }):to 'f64'
 end
 
 -- On the device, as the last of some work that is still to be done.
@@ -41,10 +42,11 @@ local function check(wanted, got, name)
 end
 
 local function combine(shape, signed, op)
-  local all = brought(0, shape, signed)
+  local all = brought(0, shape, signed, op)
   for k = 1, n - 1 do
-    local x = brought(k, shape, signed)
-    all = op == 'max' and all:maximum(x) or op ~= 'max' and all + x
+    local x = brought(k, shape, signed, op)
+    all = op == 'max' and all:maximum(x) or op == 'min' and all:minimum(x)
+      or op == 'prod' and all * x or all + x
   end
   return all
 end
@@ -57,7 +59,7 @@ end
 local function try(dtype, op, name)
   local signed = dtype ~= 'u8'
   for _, shape in ipairs { { 3, 5 }, { 4 * n, 2 }, { 2 * n + 1, 3 }, { 1 }, { 1000, 3 } } do
-    local x = there(brought(r, shape, signed), dtype)
+    local x = there(brought(r, shape, signed, op), dtype)
     local wanted = combine(shape, signed, op)
     if op == 'mean' then wanted = (wanted / n):to(dtype):to 'f64' end
     local y = dist.all_reduce(x, op)
@@ -65,7 +67,7 @@ local function try(dtype, op, name)
     x:fill_(0) -- what was started has read it
     check(wanted, y, ('%s all_reduce %s of %d'):format(dtype, name, wanted.count))
     local first, rows = rows_of(shape[1])
-    local part = dist.reduce_scatter(there(brought(r, shape, signed), dtype), op)
+    local part = dist.reduce_scatter(there(brought(r, shape, signed, op), dtype), op)
     assert(part:size(1) == rows)
     if rows > 0 then
       check(wanted:narrow(1, first, rows), part, ('%s reduce_scatter %s'):format(dtype, name))
@@ -85,7 +87,7 @@ end
 function RUN.collectives()
   for _, dtype in ipairs(FLOATS) do
     try(dtype, 'sum', 'sum')
-    try(dtype, 'max', 'max')
+    for _, op in ipairs { 'max', 'min', 'prod' } do try(dtype, op, op) end
     if n == 2 or n == 4 then try(dtype, 'mean', 'mean') end
     move(dtype)
     local x = ridge.tensor { r == n - 1 and 0 / 0 or 1, -r - 1, r == 0 and -math.huge or -3, -0.5 }
@@ -93,15 +95,20 @@ function RUN.collectives()
     assert(most[1]:item() ~= most[1]:item(), dtype .. ': the largest of nan and others is nan')
     assert(most[2]:item() == -1 and most[3]:item() == (n > 1 and -3 or -math.huge)
       and most[4]:item() == -0.5, dtype)
+    local least = here(dist.all_reduce(there(-x:to 'f64', dtype), 'min'))
+    assert(least[1]:item() ~= least[1]:item(), dtype .. ': the smallest of nan and others is nan')
+    assert(least[2]:item() == 1 and least[3]:item() == (n > 1 and 3 or math.huge)
+      and least[4]:item() == 0.5, dtype)
   end
   for _, dtype in ipairs(WHOLE) do
     try(dtype, 'sum', 'sum')
-    try(dtype, 'max', 'max')
+    for _, op in ipairs { 'max', 'min', 'prod' } do try(dtype, op, op) end
     move(dtype)
   end
   local flags = (ridge.tensor { r, 0, 1 }:to(device)):gt(0.5)
   assert(here(dist.all_reduce(flags, 'max')):equal(ridge.tensor { n > 1 and 1 or 0, 0, 1 }
     :to 'f64'))
+  assert(here(dist.all_reduce(flags, 'min')):equal(ridge.tensor { 0, 0, 1 }:to 'f64'))
   check(brought(0, { 4, 3 }), dist.broadcast(there(brought(r, { 4, 3 }), 'f8e4m3')), 'f8')
   assert(dist.all_reduce(ridge.zeros(0):to(device)).count == 0)
   -- on the CPU they go by MPI, between those that do not
