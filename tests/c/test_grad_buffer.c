@@ -258,9 +258,100 @@ static void test_reads(void)
   end(&s);
 }
 
+/* Who watches gradients learns that one is another tensor, and that its numbers are others. */
+static void test_told(void)
+{
+  subject s = subject_of();
+  rg_tensor *other = filled(RG_F32, N, N, 3);
+  rg_tensor *grad = NULL;
+  int64_t changes;
+  uint64_t version;
+  int32_t had;
+
+  is_status(rg_grad_set_buffer(s.w, NULL), RG_OK, "without a buffer");
+  go_back(&s, 1);
+  is_status(rg_grad_set_buffer(s.w, s.range), RG_OK, "with one");
+  changes = rg_grad_changes();
+  is_status(rg_grad_into_buffer(s.w, &had), RG_OK, "the gradient comes there");
+  is_int(rg_grad_changes() > changes, 1, "and is another tensor");
+  changes = rg_grad_changes();
+  is_status(rg_grad_into_buffer(s.w, &had), RG_OK, "once more");
+  is_int(rg_grad_changes(), changes, "it is the same");
+  is_status(rg_grad_of(s.w, &grad), RG_OK, "the gradient");
+  version = rg_tensor_version(grad);
+  is_status(rg_grad_from_buffer(s.w), RG_OK, "others have written it");
+  is_int(rg_tensor_version(grad) > version, 1, "which its version says");
+  is_int(rg_grad_changes(), changes, "while it is the same tensor");
+  rg_tensor_release(grad);
+  is_status(rg_grad_exchange(s.w, other, &grad), RG_OK, "in place of it comes another");
+  rg_tensor_release(grad);
+  changes = rg_grad_changes();
+  is_status(rg_grad_from_buffer(s.w), RG_OK, "then what is in the buffer is the gradient");
+  is_int(rg_grad_changes() > changes, 1, "another tensor");
+  close_to(gradient(&s), ROWS, 0, "of the buffer's numbers");
+  rg_tensor_release(other);
+  end(&s);
+}
+
+/* Another buffer for the same gradient, of the same size: the next pass makes it there. */
+static void test_moved(void)
+{
+  subject s = subject_of();
+  rg_tensor *next = NULL;
+  double values[N * N];
+
+  go_back(&s, 1);
+  is_status(rg_narrow(s.arena, 0, 2 * N * N, N * N, 1, &next), RG_OK, "the range behind it");
+  is_status(rg_grad_set_buffer(s.w, next), RG_OK, "is the buffer now");
+  is_status(rg_zero_grad(s.w, 0), RG_OK, "without a gradient");
+  go_back(&s, 4);
+  is_status(rg_tensor_to_doubles(next, values, N * N), RG_OK, "what is there");
+  close_to(values[0], 4 * ROWS, 0, "is what the pass made");
+  is_status(rg_tensor_to_doubles(s.range, values, N * N), RG_OK, "where it was before");
+  close_to(values[0], ROWS, 0, "nothing is written any more");
+  rg_tensor_release(next);
+  end(&s);
+}
+
+/* A weight that is seen turned, and whose gradient is not all one number. */
+static void test_turned(void)
+{
+  const int64_t shape[2] = { 2, N };
+  double values[2 * N];
+  rg_tensor *x[6] = { NULL }; /* w, turned, factors, product, sum, gradient */
+  rg_tensor *arena = filled(RG_F32, 1, 2 * N, -1);
+  int32_t had;
+
+  for (int i = 0; i < 2 * N; i++) {
+    values[i] = i + 1;
+  }
+  is_status(rg_tensor_from_doubles(values, 2 * N, RG_F32, shape, 2, &x[0]), RG_OK, "a weight");
+  is_status(rg_clone(x[0], &x[2]), RG_OK, "factors");
+  is_status(rg_require_grad(x[0], 1), RG_OK, "requires a gradient");
+  is_status(rg_transpose(x[0], 0, 1, &x[1]), RG_OK, "turned");
+  is_status(rg_grad_set_buffer(x[1], arena), RG_OK, "has a buffer");
+  is_status(rg_mul(x[0], x[2], &x[3]), RG_OK, "a product");
+  is_status(rg_sum(x[3], NULL, 0, 0, &x[4]), RG_OK, "and its sum");
+  is_status(rg_backward(x[4], NULL, 0), RG_OK, "backward");
+  is_status(rg_grad_into_buffer(x[1], &had), RG_OK, "the gradient is there");
+  is_status(rg_tensor_to_doubles(arena, values, 2 * N), RG_OK, "in the order of memory");
+  is_int(values[1] == 2 && values[N] == N + 1, 1, "which is the weight's");
+  is_status(rg_grad_from_buffer(x[1]), RG_OK, "and from there");
+  is_status(rg_grad_of(x[0], &x[5]), RG_OK, "the gradient");
+  is_status(rg_tensor_to_doubles(x[5], values, 2 * N), RG_OK, "of the weight");
+  is_int(values[1] == 2 && values[N] == N + 1, 1, "is the factors");
+  for (int i = 0; i < 6; i++) {
+    rg_tensor_release(x[i]);
+  }
+  rg_tensor_release(arena);
+}
+
 static void test_refused(void)
 {
   subject s = subject_of();
+  rg_tensor *whole = filled(RG_I32, N, N, 1);
+  rg_tensor *result = product(&s, 1);
+  rg_tensor *one = filled(RG_F32, 1, 1, 0);
   rg_tensor *plain = filled(RG_F32, N, N, 1);
   rg_tensor *half = filled(RG_BF16, N, N, 1);
   rg_tensor *small = filled(RG_F32, N, 1, 1);
@@ -270,12 +361,17 @@ static void test_refused(void)
   is_status(rg_transpose(plain, 0, 1, &turned), RG_OK, "a transposed matrix");
   is_status(rg_grad_set_buffer(plain, s.range), RG_EARG, "no leaf");
   is_status(rg_grad_set_buffer(s.w, half), RG_EARG, "another type");
+  is_status(rg_grad_set_buffer(s.w, whole), RG_EARG, "another type of the same size");
+  is_status(rg_grad_set_buffer(result, one), RG_EARG, "no leaf, but tracked");
   is_status(rg_grad_set_buffer(s.w, small), RG_EARG, "too small");
   is_status(rg_grad_set_buffer(s.w, turned), RG_EARG, "not contiguous");
   is_status(rg_grad_into_buffer(plain, &had), RG_EARG, "none is there");
   is_status(rg_grad_from_buffer(plain), RG_EARG, "none is there");
   go_back(&s, 1);
   close_to(in_range(&s), ROWS, 0, "the buffer is as it was");
+  rg_tensor_release(whole);
+  rg_tensor_release(result);
+  rg_tensor_release(one);
   rg_tensor_release(plain);
   rg_tensor_release(half);
   rg_tensor_release(small);
@@ -292,6 +388,9 @@ int main(void)
   test_handed_out();
   test_twice();
   test_reads();
+  test_told();
+  test_moved();
+  test_turned();
   test_refused();
   is_int(rg_grad_calls(), 0, "no call is left");
   is_int(rg_memory_of(RG_CPU)->live_bytes, 0, "and no memory");

@@ -2,6 +2,7 @@
 --- Gradients that backward passes make in the buckets of ridge.dist.DataParallel: the numbers of a
 --- net by itself, bit by bit, and how many bytes of them were copied.
 
+local ffi = require 'ffi'
 local ridge = require 'ridge'
 local ranks = require 'tests.lua.dist.ranks'
 
@@ -110,6 +111,41 @@ describe('gradients in buckets', function()
       assert.equal(0, passes(each[1], each[2], { bucket_mb = 1e-6 }))
     end)
   end
+
+  it('lie as results of kernels do, each type in an arena of its own', function()
+    local inner = nn.Sequential(nn.Linear(5, 3, { seed = 1 }), nn.Linear(3, 7, { seed = 2 }),
+      nn.Linear(7, 3, { seed = 3 }))
+    inner[2]:to 'f64'
+    local net = dist.DataParallel(inner, { bucket_mb = 1 })
+    function inner:forward(x)
+      return self[3](self[2](self[1](x):to 'f64'):to 'f32')
+    end
+    local wanted
+    for step = 1, 2 do
+      zero(net)
+      net(randn(1, 4, 5)):square():mean():backward()
+      for i, p in ipairs(inner:parameters()) do
+        local g = p.tensor.grad
+        assert.equal(p.tensor.dtype, g.dtype)
+        assert.equal(0, tonumber(ffi.cast('intptr_t', g._t._data) % 64), p.name)
+        if step == 1 then
+          wanted = wanted or {}
+          wanted[i] = g:clone()
+        else
+          assert.is_true(g:equal(wanted[i]), p.name)
+        end
+      end
+    end
+    local types = {}
+    for i, bucket in ipairs(net:bucket_list()) do
+      for _, name in ipairs(bucket.parameters) do
+        local of = name:find '%f[%d]2%.' and 'f64' or 'f32'
+        assert.is_true(types[i] == nil or types[i] == of, name)
+        types[i] = of
+      end
+    end
+    assert.equal(3, #types)
+  end)
 
   it('are made there under autocast, and where parts are computed again', function()
     assert.equal(0, passes(mlp, { 8, 20 }, nil, function(f) ridge.autocast('bf16', f) end))
