@@ -105,6 +105,13 @@ static int host_lost(lua_State *L)
   return 1;
 }
 
+/* host.closed(): whether standard output was closed when the program began. */
+static int host_closed(lua_State *L)
+{
+  lua_pushboolean(L, was_closed);
+  return 1;
+}
+
 int rg_host_ended(int status)
 {
   static int said;
@@ -135,6 +142,8 @@ static int run(lua_State *L)
   lua_setfield(L, -2, "ended");
   lua_pushcfunction(L, host_lost);
   lua_setfield(L, -2, "lost");
+  lua_pushcfunction(L, host_closed);
+  lua_setfield(L, -2, "closed");
   lua_settop(L, 0);
 
   lua_getglobal(L, "require");

@@ -332,6 +332,9 @@ static void test_picks(void)
     ok(flags[2][0] == most && flags[2][1] == most && flags[2][2] == 1, "any of them, or all");
     call.op = i % 2 == 0 ? RG_GROUP_PROD : RG_GROUP_SUM;
     is_status(rg_group_start(groups[0], &call, &tickets[0]), RG_EDTYPE, "neither sum nor product");
+    call.op = i % 2 == 0 ? RG_GROUP_WEIGHTED : RG_GROUP_MEAN;
+    call.dtype = RG_I32;
+    is_status(rg_group_start(groups[0], &call, &tickets[0]), RG_EDTYPE, "nor means of whole ones");
   }
   close_all(&all, groups);
 }

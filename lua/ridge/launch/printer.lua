@@ -6,6 +6,7 @@
 -- not the launcher: it goes on telling keepers that it lives.
 
 local ffi = require 'ffi'
+local host = require 'ridge.host'
 local line = require 'ridge.launch.line'
 
 local M = {}
@@ -119,7 +120,8 @@ function Printer:write()
         return
       elseif ffi.errno() ~= EINTR then
         self.gone[entry.fd] = true -- a full disk, say: training goes on
-        self.why = ffi.string(C.ridge_printer_strerror(ffi.errno()))
+        self.why = entry.fd == FD.out and host.closed and host.closed() and 'it is closed'
+          or ffi.string(C.ridge_printer_strerror(ffi.errno()))
       end
     end
   end

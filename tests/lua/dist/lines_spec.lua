@@ -143,6 +143,13 @@ describe('lines of ranks', function()
       text, 1, true)
   end)
 
+  several('that find standard output closed are missed, and why is said', function()
+    local text, status = output(('{ ./ridge launch -n 2 %s many %s/at 2>&1 >&-; }'):format(CHILD,
+      folder))
+    assert.equal(1, status)
+    assert.matches('ridge launch: what ranks print cannot be written: it is closed\n', text, 1, true)
+  end)
+
   several('that nobody reads any more end the job, as they end any program', function()
     local text, status = output(([[sh -c '
       { ./ridge launch -n 2 %s forever %s/at; echo "code $?" >&2; } | head -n 1 >%s/out']]):format(
