@@ -53,7 +53,7 @@ typedef __m256i whole;
 #define RIGHT(x)     _mm256_srai_epi16(x, 8)
 #define LOW16(x, y)  _mm256_unpacklo_epi16(x, y) /* of each 128 bits */
 #define HIGH16(x, y) _mm256_unpackhi_epi16(x, y)
-enum { ROWS = 4 };
+enum { ROWS = 6 };
 #else
 typedef __m128i whole;
 #define LOAD(p)      _mm_loadu_si128((const __m128i *)(const void *)(p))
@@ -77,11 +77,58 @@ enum {
   STEP_BYTES = RG_PANEL * RG_I8_STEP
 };
 
+/* With AVX2 six rows take 12 of 16 registers for sums, and what is widened of b, a pair of a and a
+** product the others.  Compilers that draw loads forward run out of them, and sums pass through the
+** stack: this holds sums in registers and loads in order. */
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+#define TIGHT(rows) ((rows) > 4)
+#define HELD(s)                                                     \
+  if (TIGHT(rows)) {                                                \
+    __asm__ volatile("" : "+x"((s)[0]), "+x"((s)[1]) : : "memory"); \
+  }
+#else
+#define TIGHT(rows) false
+#define HELD(s)
+#endif
+
+/* A pair of one row times those of two vectors of columns. */
+#define PAIR(r, at)                              \
+  if (r < rows) {                                \
+    int32_t pair;                                \
+    whole x;                                     \
+                                                 \
+    memcpy(&pair, at, sizeof(pair));             \
+    x = SPREAD(pair);                            \
+    s[r][0] = ADD(s[r][0], MADD(x, b0));         \
+    s[r][1] = ADD(s[r][1], MADD(x, b1));         \
+    HELD(s[r])                                   \
+  }
+
+/* The rows at p0 .. p2 and two multiples of their distance reach all ten. */
+ALWAYS_INLINE void pairs(const int rows, whole s[][2], whole b0, whole b1, const uint8_t *p0,
+                         const uint8_t *p1, const uint8_t *p2, int64_t ld, int64_t ld3)
+{
+  PAIR(0, p0)
+  PAIR(1, p0 + ld)
+  PAIR(2, p0 + 2 * ld)
+  PAIR(3, p0 + ld3)
+  PAIR(4, p1)
+  PAIR(5, p1 + ld)
+  PAIR(6, p1 + 2 * ld)
+  PAIR(7, p1 + ld3)
+  PAIR(8, p2)
+  PAIR(9, p2 + ld)
+}
+
+#undef PAIR
+
 /* As far as two vectors of a panel's columns reach. */
 ALWAYS_INLINE void some_columns(const int rows, const rg_i8_run *run, const uint8_t *first,
-                                const int8_t *b, int32_t *c)
+                                const int8_t *b, int32_t *c, const char *next)
 {
-  int64_t lda = run->lda;
+  enum { AHEAD = 16 * STEP_BYTES }; /* a panel streams from L2 past each tile */
+  int64_t ld = run->lda;
+  int64_t ld3 = ld * 3;
   whole s[ROWS][2];
 
 #pragma GCC unroll 10
@@ -89,31 +136,26 @@ ALWAYS_INLINE void some_columns(const int rows, const rg_i8_run *run, const uint
     s[r][0] = s[r][1] = ZERO();
   }
   for (int64_t part = 0; part < run->parts; part++) {
-    const uint8_t *a = first + part * run->part;
+    const uint8_t *p0 = first + part * run->part;
+    const uint8_t *p1 = p0 + (rows > 4 ? 4 * ld : 0);
+    const uint8_t *p2 = p1 + (rows > 8 ? 4 * ld : 0);
 
-    for (int64_t l = 0; l < run->steps; l++, a += 2 * RG_I8_STEP, b += STEP_BYTES) {
-      whole b0 = LOAD(b);
-      whole b1 = LOAD(b + WIDE);
-      whole even0 = RIGHT(LEFT(b0));
-      whole even1 = RIGHT(LEFT(b1));
-
-      b0 = RIGHT(b0);
-      b1 = RIGHT(b1);
-#pragma GCC unroll 10
-      for (int r = 0; r < rows; r++) {
-        int32_t pair;
-        whole x;
-
-        /* one by one: both at once would pass through a register of another kind */
-        memcpy(&pair, a + r * lda, sizeof(pair));
-        x = SPREAD(pair);
-        s[r][0] = ADD(s[r][0], MADD(x, even0));
-        s[r][1] = ADD(s[r][1], MADD(x, even1));
-        memcpy(&pair, a + r * lda + sizeof(pair), sizeof(pair));
-        x = SPREAD(pair);
-        s[r][0] = ADD(s[r][0], MADD(x, b0));
-        s[r][1] = ADD(s[r][1], MADD(x, b1));
+    for (int64_t l = 0; l < run->steps; l++) {
+      if (TIGHT(rows)) {
+        _mm_prefetch((const char *)b + AHEAD, _MM_HINT_T0);
       }
+      if (TIGHT(rows) && l % 4 == 0) {
+        _mm_prefetch(next, _MM_HINT_T1);
+        next += 64;
+      }
+      /* b is widened twice, so that no more registers are taken */
+      pairs(rows, s, RIGHT(LEFT(LOAD(b))), RIGHT(LEFT(LOAD(b + WIDE))), p0, p1, p2, ld, ld3);
+      pairs(rows, s, RIGHT(LOAD(b)), RIGHT(LOAD(b + WIDE)), p0 + RG_I8_STEP, p1 + RG_I8_STEP,
+            p2 + RG_I8_STEP, ld, ld3);
+      b += STEP_BYTES;
+      p0 += WIDTH * RG_I8_STEP;
+      p1 += WIDTH * RG_I8_STEP;
+      p2 += WIDTH * RG_I8_STEP;
     }
   }
 #pragma GCC unroll 10
@@ -124,10 +166,11 @@ ALWAYS_INLINE void some_columns(const int rows, const rg_i8_run *run, const uint
 }
 
 ALWAYS_INLINE void tile(const int rows, const rg_i8_run *run, const uint8_t *a, const int8_t *b,
-                        int32_t *c)
+                        int32_t *c, const char *next)
 {
   for (int j = 0; j < RG_PANEL; j += ACROSS) {
-    some_columns(rows, run, a, b + j * RG_I8_STEP, c + j);
+    some_columns(rows, run, a, b + j * RG_I8_STEP, c + j, next);
+    next += run->parts * ((run->steps + 3) / 4) * 64;
   }
 }
 
@@ -136,8 +179,9 @@ ALWAYS_INLINE void tile(const int rows, const rg_i8_run *run, const uint8_t *a, 
 enum { ROWS = 4, WIDTH = 1, STEP_BYTES = RG_PANEL * RG_I8_STEP };
 
 ALWAYS_INLINE void tile(const int rows, const rg_i8_run *run, const uint8_t *a, const int8_t *b,
-                        int32_t *c)
+                        int32_t *c, const char *next)
 {
+  (void)next;
   for (int r = 0; r < rows; r++, a += run->lda, c += RG_PANEL) {
     uint32_t sum[RG_PANEL] = { 0 };
 
@@ -161,16 +205,17 @@ ALWAYS_INLINE void tile(const int rows, const rg_i8_run *run, const uint8_t *a, 
   static void tile_##rows(const rg_i8_run *run, const uint8_t *a, const int8_t *b, int32_t *c, \
                           const char *next)                                                    \
   {                                                                                            \
-    (void)next;                                                                                \
-    tile(rows, run, a, b, c);                                                                  \
+    tile(rows, run, a, b, c, next);                                                            \
   }
 TILE_OF(1)
 TILE_OF(2)
 TILE_OF(3)
 TILE_OF(4)
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
 TILE_OF(5)
 TILE_OF(6)
+#endif
+#if defined(__AVX512BW__)
 TILE_OF(7)
 TILE_OF(8)
 TILE_OF(9)
@@ -519,8 +564,11 @@ extern const rg_i8_end RG_SIMD_NAME(rg_i8_end);
 const rg_i8_kernels RG_SIMD_NAME(rg_i8_kernels) = {
   .path = "own:pairs",
   .tile = { NULL, tile_1, tile_2, tile_3, tile_4,
+#if defined(__AVX2__)
+            tile_5, tile_6,
+#endif
 #if defined(__AVX512BW__)
-            tile_5, tile_6, tile_7, tile_8, tile_9, tile_10
+            tile_7, tile_8, tile_9, tile_10
 #endif
   },
   .rows_most = ROWS,
