@@ -8,40 +8,62 @@
 #include "cpu/simd/simd.h"
 #include "cpu/vec_unary.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
 enum { WIDTH = 32 };
 
-/* One of the 32 results that stand side by side, joined by halves. */
-static inline float largest_of(float *part)
-{
+/*
+** One of the 32 results that stand side by side, joined by halves: 16 and 16, 8 and 8, down to one.
+** With AVX2 in registers (measured: through memory it took a third of the time of a row of 256).
+*/
 #if defined(__AVX512F__)
+
+static inline float largest_of(const float *part)
+{
   return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_loadu_ps(part), _mm512_loadu_ps(part + 16)));
-#else
-  for (int64_t width = WIDTH / 2; width > 0; width /= 2) {
-    for (int64_t l = 0; l < width; l++) {
-      part[l] = part[l + width] > part[l] ? part[l + width] : part[l];
-    }
-  }
-  return part[0];
-#endif
 }
 
-static inline float sum_of(float *part)
+static inline float sum_of(const float *part)
 {
-#if defined(__AVX512F__)
   return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_loadu_ps(part), _mm512_loadu_ps(part + 16)));
-#else
-  for (int64_t width = WIDTH / 2; width > 0; width /= 2) {
-    for (int64_t l = 0; l < width; l++) {
-      part[l] += part[l + width];
-    }
-  }
-  return part[0];
-#endif
 }
+
+#else
+
+#define LARGER(x, y) ((x) > (y) ? (x) : (y))
+#define SUM(x, y)    ((x) + (y))
+#if defined(__AVX2__)
+#define JOINED(name, join8, join4, join1)                                     \
+  static inline float name(const float *part)                                 \
+  {                                                                           \
+    __m256 a = join8(_mm256_loadu_ps(part + 16), _mm256_loadu_ps(part));      \
+    __m256 b = join8(_mm256_loadu_ps(part + 24), _mm256_loadu_ps(part + 8));  \
+    __m256 c = join8(b, a);                                                   \
+    __m128 d = join4(_mm256_extractf128_ps(c, 1), _mm256_castps256_ps128(c)); \
+    __m128 e = join4(_mm_movehl_ps(d, d), d);                                 \
+                                                                              \
+    return join1(_mm_cvtss_f32(_mm_movehdup_ps(e)), _mm_cvtss_f32(e));        \
+  }
+JOINED(largest_of, _mm256_max_ps, _mm_max_ps, LARGER)
+JOINED(sum_of, _mm256_add_ps, _mm_add_ps, SUM)
+#else
+#define JOINED(name, join)                                   \
+  static inline float name(float *part)                      \
+  {                                                          \
+    for (int64_t width = WIDTH / 2; width > 0; width /= 2) { \
+      for (int64_t l = 0; l < width; l++) {                  \
+        part[l] = join(part[l + width], part[l]);            \
+      }                                                      \
+    }                                                        \
+    return part[0];                                          \
+  }
+JOINED(largest_of, LARGER)
+JOINED(sum_of, SUM)
+#endif
+
+#endif
 
 static float largest(const float *x, int64_t n, float scale)
 {

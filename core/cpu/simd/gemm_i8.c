@@ -92,16 +92,16 @@ enum {
 #endif
 
 /* A pair of one row times those of two vectors of columns. */
-#define PAIR(r, at)                              \
-  if (r < rows) {                                \
-    int32_t pair;                                \
-    whole x;                                     \
-                                                 \
-    memcpy(&pair, at, sizeof(pair));             \
-    x = SPREAD(pair);                            \
-    s[r][0] = ADD(s[r][0], MADD(x, b0));         \
-    s[r][1] = ADD(s[r][1], MADD(x, b1));         \
-    HELD(s[r])                                   \
+#define PAIR(r, at)                      \
+  if (r < rows) {                        \
+    int32_t pair;                        \
+    whole x;                             \
+                                         \
+    memcpy(&pair, at, sizeof(pair));     \
+    x = SPREAD(pair);                    \
+    s[r][0] = ADD(s[r][0], MADD(x, b0)); \
+    s[r][1] = ADD(s[r][1], MADD(x, b1)); \
+    HELD(s[r])                           \
   }
 
 /* The rows at p0 .. p2 and two multiples of their distance reach all ten. */
