@@ -152,6 +152,18 @@ describe('attention', function()
     end
   end)
 
+  -- A score that is taken for the largest and is not overflows the exponential of the one that is.
+  it('finds the largest score wherever it stands', function()
+    local keys = 64
+    local v = ridge.eye(keys):reshape(1, 1, keys, keys)
+    for at = 1, keys do
+      local q, k = ridge.ones(1, 1, 1, 1), ridge.zeros(1, 1, keys, 1)
+      k:select(3, at):fill_(200)
+      local y = nn.attention(q, k, v):reshape(keys):tolist()
+      for j = 1, keys do assert.equal(j == at and 1 or 0, y[j]) end
+    end
+  end)
+
   it('has no gradient from places behind', function()
     local layer = nn.MultiHeadAttention(8, { heads = 2, causal = true, seed = 1 })
     local x = ridge.randn(1, 4, 8):requires_grad_()
