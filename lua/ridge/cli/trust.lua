@@ -16,8 +16,9 @@ local SPEC = {
 Measures for some minutes what this machine can promise: which states it has and how long they last,
 how far passes, fresh processes and layouts in memory lie apart for four kinds of work, and which
 differences can therefore be told apart. What it finds is kept: calibrations and intervals from one
-process (quick, %bench) use it and, of ten minutes or more, the times of shorter sweeps. Use the
-machine meanwhile as you do when you measure.
+process (quick, %bench) use it, and so do the times of sweeps that take less than ten minutes: as
+they are of this machine when it took ten minutes or more, with an assumed drift beside when it took
+less. Use the machine meanwhile as you do when you measure.
 
     ridge trust --minutes 5 -o trust.png]],
   { 'minutes', 3, 'how long', min = 0.001, max = 600 },

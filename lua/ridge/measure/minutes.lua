@@ -21,6 +21,13 @@ local M = {}
 --- Seconds after which a machine has shown what its minutes differ by.
 M.SPAN = variation.SEES_DRIFT
 
+--- Seconds from which on a `ridge trust` has something to say of it: of less than ten minutes what
+--- it saw, beside which what it did not see is assumed.
+M.SHORT = 60
+
+-- Groups of a shorter record: enough for a spread, each of some processes still.
+local SHORT_GROUPS = 9
+
 -- Passes that lie further apart are still two moments: what lies between them nobody saw.
 local GAP = M.SPAN / (passes.LEAST - 1)
 
@@ -50,10 +57,11 @@ local function of_median(n) return (n > 2 and math.pi / 2 or 1) / n end
 
 --- How far groups of times lie apart, beyond what the scatter within them explains.
 ---@param groups table[]  each at (seconds) and logs (logarithms of times, or of clocks)
----@param seconds number|nil  how long they were taken; what their moments cover when left out
+---@param seconds number|nil  how long they were taken one after the other; what their moments cover
+---  when left out, which has to be ten minutes
 ---@return number|nil sd  of the logarithm, larger where few groups say it (half of Student's factor
----  times it: twice this is what 95 % differ by); nil below five groups, or where they do not cover
----  ten minutes
+---  times it: twice this is what 95 % differ by); nil below five groups, where they do not cover
+---  ten minutes, or were taken for less than one
 function M.spread(groups, seconds)
   if #groups < passes.LEAST then return nil end
   local meds, times, squares, dof = {}, {}, 0, 0
@@ -65,7 +73,7 @@ function M.spread(groups, seconds)
       dof = dof + #group.logs - 1
     end
   end
-  if (seconds or M.covered(times)) < M.SPAN then return nil end
+  if seconds and seconds < M.SHORT or not seconds and M.covered(times) < M.SPAN then return nil end
   local within = dof > 0 and squares / dof or 0
   local noise = 0
   for _, group in ipairs(groups) do noise = noise + within * of_median(#group.logs) / #groups end
@@ -73,37 +81,53 @@ function M.spread(groups, seconds)
   return interval.t_factor(0.95, #groups - 1) / 2 * math.sqrt(variance)
 end
 
---- Moments of a record as groups of a minute each.
----@param moments table[]  each at (seconds from the beginning) and log
----@return table[] groups  of M.spread
-function M.groups(moments)
-  local by, out = {}, {}
+--- How long a group of a record is: a minute, or a ninth of a record of less than ten.
+---@param seconds number|nil  how long the record is
+---@return number seconds
+-- >> minutes.group_of(180) == 20
+function M.group_of(seconds)
+  return seconds and seconds < M.SPAN and seconds / SHORT_GROUPS or 60
+end
+
+--- Moments of a record as groups of a minute each, or of a ninth of a shorter one.
+---@param moments table[]     each at (seconds from the beginning) and log
+---@param seconds number|nil  how long the record is
+---@return table[] groups     of M.spread
+function M.groups(moments, seconds)
+  local by, out, length = {}, {}, M.group_of(seconds)
   for _, moment in ipairs(moments) do
-    local minute = math.floor(moment.at / 60)
-    if not by[minute] then
-      by[minute] = { at = 60 * minute, logs = {} }
-      out[#out + 1] = by[minute]
+    local number = math.floor(moment.at / length)
+    if not by[number] then
+      by[number] = { at = length * number, logs = {} }
+      out[#out + 1] = by[number]
     end
-    table.insert(by[minute].logs, moment.log)
+    table.insert(by[number].logs, moment.log)
   end
   return out
 end
 
+-- A trust shorter than ten minutes knows what it saw, as states that dwell; what it was too short
+-- for is a random effect beside that.
+local function beside(seen, rest) return math.sqrt(seen ^ 2 + rest ^ 2) end
+
 --- What the minutes of a machine differ by, from the best that is known.
----@param calibration table|nil  of measure.calibration: a `ridge trust` of ten minutes has seen it
+---@param calibration table|nil  of measure.calibration: a `ridge trust` of ten minutes has seen it, a
+---  shorter one of a minute or more a part of it
 ---@param clocks table[]|nil     groups of M.spread: the clock in sweeps of this machine
 ---@return table source  sd (of the logarithm), kinds (by kind of work, where that is known), how:
----  'trust', 'clock' or 'assumed'
+---  'trust', 'short' (a shorter trust, beside the clock or what is assumed), 'clock' or 'assumed'
 function M.source(calibration, clocks)
-  local trust = calibration and calibration.trust
-  if trust and trust.minutes and variation.unseen(trust.seconds) == 0 then
-    local kinds = {}
-    for _, kind in ipairs(variation.KINDS) do kinds[kind] = trust['minutes.' .. kind] end
-    return { sd = trust.minutes, kinds = kinds, how = 'trust' }
-  end
+  local trust, kinds = calibration and calibration.trust, {}
   local sd = clocks and M.spread(clocks)
-  if sd then return { sd = sd, kinds = {}, how = 'clock' } end
-  return { sd = variation.DRIFT / 2, kinds = {}, how = 'assumed' }
+  local rest, how = sd or variation.DRIFT / 2, sd and 'clock' or 'assumed'
+  local seconds = trust and trust.minutes and trust.seconds or 0
+  if seconds < M.SHORT then return { sd = rest, kinds = kinds, how = how } end
+  if variation.unseen(seconds) == 0 then rest = 0 end
+  for _, kind in ipairs(variation.KINDS) do
+    local seen = trust['minutes.' .. kind]
+    kinds[kind] = seen and beside(seen, rest)
+  end
+  return { sd = beside(trust.minutes, rest), kinds = kinds, how = rest == 0 and 'trust' or 'short' }
 end
 
 -- -- In an interval ------------------------------------------------------------------------

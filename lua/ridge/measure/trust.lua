@@ -200,7 +200,7 @@ local function kind_of(record, kind)
   local sorted, generator = statistics.sorted(logs), random.new(5)
   local out = { kind = kind, found = found, quiet = passes.quiet(windows), logs = logs,
     sd = statistics.sd(logs), robust = robust_sd(logs), layout = robust_sd(layouts) / sqrt(2),
-    minutes = minutes.spread(minutes.groups(moments), seconds_of(record)),
+    minutes = minutes.spread(minutes.groups(moments, seconds_of(record)), seconds_of(record)),
     within = sqrt(squares / math.max(dof, 1)), up = math.max(0, statistics.quantile(sorted, 0.975)),
     down = math.max(0, -statistics.quantile(sorted, 0.025)), alone = {}, paired = {} }
   for _, n in ipairs(COUNTS) do
@@ -247,7 +247,7 @@ end
 ---@param record table   of M.measure
 ---@return table summary  threads, n (processes), seconds, kinds (each kind, found and quiet (of
 ---  ridge.measure.passes), sd, robust, layout, within, minutes (standard deviation between
----  minutes; nil where it ran less than ten), up, down, alone and paired (half-widths by
+---  minutes, or ninths of a record of less than ten; nil where it ran less than one), up, down, alone and paired (half-widths by
 ---  number of passes)), states (n, share_slow, factor, fast_s, slow_s), up, down and
 ---  minutes (the largest of all kinds)
 function M.summary(record)
@@ -268,8 +268,8 @@ end
 
 --- Rows to be stored beside ceilings: trust.up, trust.down and of each kind trust.up.KIND,
 --- trust.down.KIND (what measure.calibration gives to intervals), trust.sd.KIND, trust.layout.KIND,
---- trust.paired.KIND, trust.processes and trust.seconds; of ten minutes also trust.minutes and
---- trust.minutes.KIND (what the times of a shorter sweep are widened by).
+--- trust.paired.KIND, trust.processes and trust.seconds; of a minute or more also trust.minutes and
+--- trust.minutes.KIND (what the times of a short sweep are widened by).
 ---@param summary table
 ---@return table[] rows  name, threads, unit, value
 function M.rows(summary)
@@ -351,13 +351,15 @@ end
 -- What is added to the times of a sweep that is shorter than ten minutes.
 local function add_minutes(lines, summary)
   if not summary.minutes then return end
-  local parts = {}
+  local parts, drift = {}, variation.unseen(summary.seconds)
   for i, k in ipairs(summary.kinds) do
     parts[i] = ('%s %s'):format(k.kind, minutes.percent(k.minutes))
   end
-  lines[#lines + 1] = 'Its minutes differ by (95 %): ' .. table.concat(parts, ', ')
-    .. '; times of a sweep'
-  lines[#lines + 1] = 'whose passes lie within less than ten are widened by that.'
+  lines[#lines + 1] = ('Its %s differ by (95 %%): %s; times of a sweep'):format(drift > 0
+    and ('pieces of %.0f s'):format(minutes.group_of(summary.seconds)) or 'minutes',
+    table.concat(parts, ', '))
+  lines[#lines + 1] = ('whose passes lie within less than ten%s are widened by that%s.'):format(
+    drift > 0 and ' minutes' or '', drift > 0 and ' and by the drift' or '')
 end
 
 --- The page.

@@ -76,7 +76,9 @@ end
 
 -- -- In words ------------------------------------------------------------------------------
 
-local SAID = { trust = 'as ridge trust saw it', clock = 'as the clock moved between sweeps here',
+local SAID = { trust = 'as ridge trust saw it',
+  short = 'as ridge trust saw it in less than ten minutes, with what it was too short for',
+  clock = 'as the clock moved between sweeps here',
   assumed = 'assumed' }
 
 --- Where a term comes from, by what the row says of its interval.

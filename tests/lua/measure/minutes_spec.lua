@@ -120,6 +120,15 @@ describe('what minutes differ by', function()
       { at = 180, logs = { 4 } } }, found)
   end)
 
+  it('is of ninths of a record of less than ten minutes', function()
+    assert.equal(20, minutes.group_of(180))
+    assert.equal(60, minutes.group_of(600))
+    assert.equal(60, minutes.group_of())
+    assert.same({ { at = 0, logs = { 1, 2 } }, { at = 20, logs = { 3 } }, { at = 160, logs = { 4 } } },
+      minutes.groups({ { at = 0, log = 1 }, { at = 19.9, log = 2 }, { at = 20, log = 3 },
+        { at = 179, log = 4 } }, 180))
+  end)
+
   it('does not take a stall for a minute', function()
     local list = groups(random.new(9), 12, 300, 0, 0.01)
     for _, group in ipairs(list) do group.logs[3] = 2 end
@@ -132,13 +141,16 @@ describe('what minutes differ by', function()
     assert.is_nil(minutes.spread(groups(r, 9, 60, 0.02, 0.01)))
     assert.is_number(minutes.spread(groups(r, 11, 60, 0.02, 0.01)))
     assert.is_number(minutes.spread(groups(r, 9, 60, 0.02, 0.01), 600))
+    -- taken one after the other: a minute says a part of it
+    assert.is_number(minutes.spread(groups(r, 9, 7, 0.02, 0.01), 60))
+    assert.is_nil(minutes.spread(groups(r, 9, 6, 0.02, 0.01), 59))
   end)
 
   it('comes from the best that is known', function()
     local r = random.new(11)
     local clocks = groups(r, 8, 300, 0.01, 0.001)
     local trust = { up = 0.1, down = 0.1, minutes = 0.007, ['minutes.small'] = 0.002 }
-    for _, seconds in ipairs { 599, false } do
+    for _, seconds in ipairs { 59, false } do
       trust.seconds = seconds or nil
       assert.equal('clock', minutes.source({ trust = trust }, clocks).how)
       assert.equal('assumed', minutes.source({ trust = trust }).how)
@@ -149,6 +161,16 @@ describe('what minutes differ by', function()
     assert.equal(0.007, source.sd)
     assert.equal(0.002, source.kinds.small)
     assert.is_nil(source.kinds.linear)
+    -- a shorter one: what it saw, beside what it was too short for, by the clock or assumed
+    for _, seconds in ipairs { 60, 599 } do
+      trust.seconds = seconds
+      local short, clock = minutes.source { trust = trust }, minutes.source({ trust = trust }, clocks)
+      assert.same({ 'short', 'short' }, { short.how, clock.how })
+      near(math.sqrt(0.007 ^ 2 + 0.02 ^ 2), short.sd)
+      near(math.sqrt(0.002 ^ 2 + 0.02 ^ 2), short.kinds.small)
+      near(math.sqrt(0.007 ^ 2 + minutes.spread(clocks) ^ 2), clock.sd)
+      assert.is_nil(short.kinds.linear)
+    end
     trust.minutes = nil   -- of an older ridge
     assert.equal('clock', minutes.source({ trust = trust }, clocks).how)
     assert.equal(variation.DRIFT / 2, minutes.source({}, { clocks[1] }).sd)
