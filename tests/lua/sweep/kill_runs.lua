@@ -28,18 +28,39 @@ local function run(how, seconds, path, points)
   return status == 137
 end
 
+-- Of the kills of workers those that come at any moment; the others wait until the worker holds its
+-- lock file. It has the points of one pass, some hundredths of a second of work behind a start that
+-- takes ten times as long on a busy machine: kills at any moment hit a point once in fifty.
+local EARLY = 0.25
+
+-- A sweep has no workers before it has started one, and none for a moment between two passes: that is
+-- waited for, until the sweep has ended. (A sweep that was let go then had no kill, and another one
+-- was begun, for ever on a machine that takes longer to start one than the first moment.)
+
 -- Run the sweep and kill a worker again and again, at most `most` times; how often. Where a machine
 -- is so busy that workers die before they come to the sweep, it says so and goes on another time.
 local function run_killing_workers(how, random, most, path, points)
-  local moments = {}
+  local moments, work = {}, points * how.us / 1e6 / how.workers
   for i = 1, most do
-    moments[i] = ('"%.3f %d"'):format(random() ^ 2 * 0.3, math.floor(random() * WORKERS))
+    local early = random() < EARLY
+    moments[i] = ('"%.3f %d %s"'):format(early and random() ^ 2 * 0.3 or random() * work,
+      math.floor(random() * WORKERS), early and 'early' or 'working')
   end
   local text, status = folders.run(([[%s%s & boss=$!; n=0; code=0
     for moment in %s; do
-      set -- $moment; sleep $1; which=$2
-      set -- $(cat /proc/$boss/task/$boss/children 2>/dev/null); [ $# -gt 0 ] || break
-      shift $((which %% $#)); kill -9 $1 2>/dev/null && n=$((n + 1))
+      set -- $moment; delay=$1; which=$2; when=$3
+      [ $when = working ] || sleep $delay
+      while set -- $(cat /proc/$boss/task/$boss/children 2>/dev/null); [ $# = 0 ]; do
+        readlink /proc/$boss/exe >/dev/null || break 2; sleep 0.005
+      done
+      shift $((which %% $#))
+      if [ $when = working ]; then
+        while fds=$(readlink /proc/$1/fd/*); do
+          case $fds in *.worker-*) break ;; esac
+        done 2>/dev/null
+        sleep $delay
+      fi
+      kill -9 $1 2>/dev/null && n=$((n + 1))
     done
     wait $boss || code=1
     echo "kills $n"; test $code = 0]]):format(ENV, command(how, path, points),
@@ -54,7 +75,9 @@ local KINDS = {
   group = { workers = WORKERS, us = 3000 },
   worker = { workers = WORKERS, us = 3000 },
   passes = { workers = 2, us = 1000, passes = 5 }, -- of two workers; points are a fifth as many
-  brothers = { workers = 2, us = 1000, passes = 5 }, -- the same, one worker after the other
+  -- the same, one worker after the other; half as many points, because those that were killed alone
+  -- have a process of their own from then on, in each pass
+  brothers = { workers = 2, us = 1000, passes = 5 },
 }
 
 -- What must be equal in two databases of the same sweep, one line for each thing.
@@ -172,7 +195,7 @@ if arg and arg[0] and arg[0]:find 'kill_runs%.lua$' then
   local kills, seed = tonumber(arg[1] or 200), tonumber(arg[2] or os.time() % 2147483646 + 1)
   local kind = arg[3] or 'one'
   io.stderr:write(('killing %d times (%s), seed %d\n'):format(kills, kind, seed))
-  local facts = M.run(kills, seed, ({ one = 120, passes = 40, brothers = 40 })[kind] or 300, kind)
+  local facts = M.run(kills, seed, ({ one = 120, passes = 40, brothers = 20 })[kind] or 300, kind)
   print(('%s: %d kills in %d databases, %d attempts lost, every row as without kills'):format(kind,
     facts.kills, facts.databases, facts.lost))
 end

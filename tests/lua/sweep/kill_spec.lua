@@ -38,7 +38,7 @@ describe('a sweep in passes', function()
   end)
 
   it('ends with the same rows of every pass when its workers are killed', function()
-    local facts = kill_runs.run(6, 5, 30, 'brothers')
+    local facts = kill_runs.run(6, 5, 12, 'brothers')
     assert.is_true(facts.kills >= 6)
     assert.is_true(facts.lost > 0)
   end)
