@@ -30,6 +30,16 @@ unfused  = $(if $(filter $(UNFUSED),$(basename $(notdir $(1)))),-fmad=false)
 $(BUILD)/gen/fused_text.inc: core/op/formulas.h gpu/fused/data.h gpu/fused/memory.h
 	@mkdir -p $(@D)
 	@sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $^ >$@.new && mv $@.new $@
+# Files without kernels are C++ as they stand: nvcc would compile them for the host as its compiler
+# does, after going through them three times for kernels.  A kernel in one of them does not compile.
+PLAIN   := cache nvml range blas/blas blas/tuned cupti/activity cupti/library cupti/occupancy \
+             cupti/records dnn/attention dnn/conv dnn/graph dnn/heads dnn/image dnn/library \
+             dnn/plan dnn/run fused/compiler fused/kernel_cache nccl/library
+NVCC_PLAIN = $(NVCC) -x c++ -std=c++17 -O3 -include cuda_runtime.h \
+             -Xcompiler -fPIC,-fvisibility=hidden,-Werror=attributes $(GPU_INC) -c -o $@ $<
+$(PLAIN:%=$(BUILD)/obj/nvcc/%.o): $(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)
+	@mkdir -p $(@D)
+	$(call show,nvcc $<)$(NVCC_PLAIN)
 $(BUILD)/obj/nvcc/%.o: gpu/%.cu $(GPU_DEP)
 	@mkdir -p $(@D)
 	$(call show,nvcc $<)$(NVCC) -std=c++17 -O3 $(call unfused,$@) $(GPU_GEN) \
@@ -51,6 +61,10 @@ SIM_simasan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
                -fno-sanitize-recover=undefined
 SIM_simtsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
 SIM_simcov  := -O0 --coverage
+# What every kernel includes first takes longer to read than small ones to compile: it is read once
+# for each way.  (Where what was kept does not fit, the file beside it includes the header itself.)
+SIM_KEPT  := sim simasan simtsan
+SIM_HEAD   = $(if $(filter $(1),$(SIM_KEPT)),$(BUILD)/obj/$(1)/head,tests/sim)/cudasim.h
 SIMOBJ    := $(SIM:tests/sim/%.cpp=$(BUILD)/obj/simulator/%.o)
 HOOK      := # one more source, which scripts/mutate counts with
 SIMTEST   := test_sim test_sim_main test_sim_work test_sim_tensor test_sim_mma
@@ -58,14 +72,17 @@ $(BUILD)/obj/simulator/%.o: tests/sim/%.cpp $(SIM_DEP)
 	@mkdir -p $(@D)
 	$(call show,sim $<)$(CXX) $(SIM_FLAGS) -O2 -c -o $@ $<
 define SIM_RULES
-$(BUILD)/obj/$(1)/%.o: gpu/%.cu $(GPU_DEP) $(SIM_DEP)
+$(BUILD)/obj/$(1)/head/cudasim.h: $(SIM_DEP)
+	@mkdir -p $$(@D) && rm -f $$@.gch
+	@echo '#include "tests/sim/cudasim.h"' >$$@
+	$$(call show,$(1) $$(@F))$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++-header -o $$@.gch $$@
+$(BUILD)/obj/$(1)/%.o: gpu/%.cu $(GPU_DEP) $(SIM_DEP) $(SIM_HEAD)
 	@mkdir -p $$(@D)
 	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) $(if $(filter simfma,$(1)),$$(call fused,$$@)) \
-	  -x c++ -include tests/sim/cudasim.h -c -o $$@ $$<
-$(BUILD)/obj/$(1)/%.o: tests/sim/%.cu gpu/launch.cuh $(SIM_DEP)
+	  -x c++ -include $(SIM_HEAD) -c -o $$@ $$<
+$(BUILD)/obj/$(1)/%.o: tests/sim/%.cu gpu/launch.cuh $(SIM_DEP) $(SIM_HEAD)
 	@mkdir -p $$(@D)
-	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++ -include tests/sim/cudasim.h \
-	  -c -o $$@ $$<
+	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -x c++ -include $(SIM_HEAD) -c -o $$@ $$<
 $(BUILD)/obj/$(1)/%.o: tests/sim/%.cpp gpu/svd_pairs.cuh $(SIM_DEP)
 	@mkdir -p $$(@D)
 	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) -c -o $$@ $$<
@@ -83,6 +100,9 @@ gpu: $(BUILD)/libridge_gpu.so  ## build the GPU's kernels with nvcc
 # every kernel, and the intermediate code, stay beside the objects; profilers find source lines in it
 CHECK_ARCH ?= $(lastword $(GPU_ARCH))
 PTX     := $(BUILD)/obj/ptx$(CHECK_ARCH)
+$(PLAIN:%=$(PTX)/%.o): $(PTX)/%.o: gpu/%.cu $(GPU_DEP)
+	@mkdir -p $(@D)
+	$(call show,nvcc $(CHECK_ARCH) $<)$(NVCC_PLAIN)
 $(PTX)/%.o: gpu/%.cu $(GPU_DEP)
 	@mkdir -p $(@D) $(@:.o=.keep)
 	$(call show,nvcc $(CHECK_ARCH) $<)$(NVCC) -std=c++17 -O3 $(call unfused,$@) \
