@@ -31,7 +31,7 @@ local function has(list, name)
   return false
 end
 
-it('windows of a point with and without its data in the caches are told as that point\'s', function()
+it('windows with and without data in the caches are told as those of their point', function()
   local machine, told = made_up.new {}, {}
   local protocol = { cache = 'warm+cold' }
   for name, value in pairs(PROTOCOL) do protocol[name] = value end

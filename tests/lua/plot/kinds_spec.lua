@@ -532,7 +532,9 @@ end)
 describe('what stands below the title of a search', function()
   it('is the net, and what it was measured on', function()
     local batch = require 'ridge.plot.batch'
-    local function subtitle(opt) return batch.make({ { batch = 1, peak_bytes = 1e6 } }, opt).subtitle end
+    local function subtitle(opt)
+      return batch.make({ { batch = 1, peak_bytes = 1e6 } }, opt).subtitle
+    end
     assert.equal('a net', subtitle { model = 'a net' })
     assert.equal('a device', subtitle { device = 'a device' })
     assert.equal('a net  ·  a device  ·  today', subtitle { model = 'a net', device = 'a device',

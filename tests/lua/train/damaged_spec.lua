@@ -232,7 +232,8 @@ describe('an index of files', function()
   it('is left where Ctrl-C comes between two tensors of a file', function()
     local C, safetensors = require 'ridge.ffi.lib', require 'ridge.data.safetensors'
     local entries = safetensors.read(folder .. '/one.safetensors', 'load')
-    for _, how in ipairs { C.RG_SAFETENSORS_NOW, C.RG_SAFETENSORS_LATER, C.RG_SAFETENSORS_MAPPED } do
+    for _, name in ipairs { 'NOW', 'LATER', 'MAPPED' } do
+      local how = C['RG_SAFETENSORS_' .. name]
       C.rg_interrupt_set()
       local ok, err = pcall(safetensors.tensor, entries[1], how, 'load')
       C.rg_interrupt_clear()
