@@ -6,6 +6,7 @@ local ridge = require 'ridge'
 local nn = ridge.nn
 local ranges = require 'ridge.ranges'
 local ring = require 'ridge.ring'
+local state = require 'ridge.state'
 
 it('names of calls for a profiler stay switched until they are switched back', function()
   local C = require 'ridge.ffi.lib'
@@ -208,6 +209,32 @@ describe('a profile', function()
     assert.is_nil(p.calls[1].module)
     assert.equal(1, #p.calls)
   end)
+
+  it('of a module that catches what a part of it raised has its time, and holds it no longer',
+    function()
+      local failing, catching = nn.class 'Failing', nn.class 'Catching'
+      function failing.forward(_, y) return y:matmul(ridge.ones(1, 1)) end
+      function catching:init() self.part = self:child('part', failing()) end
+      function catching:forward(y) return pcall(self.part, y), y end
+      local net_, of = catching(), setmetatable({}, { __mode = 'k' })
+      of[net_.part] = true
+      local reader = ring.open('range', 16)
+      state.with(ranges.WANTED, {}, function()
+        local ok = net_(x)
+        assert.is_false(ok)
+      end)
+      local seen = {}
+      for e in reader:each() do
+        assert.is_true(e.end_ns ~= nil, e.name)
+        seen[#seen + 1] = e.name
+      end
+      reader:close()
+      assert.same({ 'Catching', 'part' }, seen)
+      net_ = nil -- luacheck: ignore
+      collectgarbage()
+      collectgarbage()
+      assert.is_nil(next(of))
+    end)
 
   it('says where an error was as it does without one', function()
     local wrong = nn.Sequential(nn.Linear(6, 5), nn.Linear(6, 5))
