@@ -359,6 +359,7 @@ end)
 describe('the stages of a model (F7)', function()
   it('tell what parameters, input and a forward pass take', function()
     local net, calls = nil, 0
+    local held = ridge.ones(1024, 1024) -- before all of it
     local s = memory.stages {
       model = function()
         net = ridge.nn.Linear(1024, 256, { bias = false })
@@ -375,6 +376,7 @@ describe('the stages of a model (F7)', function()
     assert.same({ 1, 0.5, 0.5, 1 }, { s.model, s.input, s.forward, calls })
     assert.same({ 'baseline', 'model', 'input', 'forward' },
       { s[1].stage, s[2].stage, s[3].stage, s[4].stage })
+    assert.is_true(s.baseline >= held.bytes / 2 ^ 20 and s.baseline == s[1].live)
     assert.near(s.baseline + 2, s[4].live, 1e-9)
     assert.near(s.baseline + 5.5, s[4].peak, 1e-9)
     assert.matches('after +live MB +more MB +peak MB\nbaseline +%d+%.%d +%d+%.%d\nmodel +%d+%.%d '

@@ -167,6 +167,9 @@ describe('accuracy between evaluations (F161)', function()
     assert.equal(2, third.best_step)
     assert.is_nil(m:accuracy(1, 1, 4).below)
     assert.equal(2, m:accuracy(500, 1000, 5).best_step)
+    -- and of few it says little: each side has its own number of answers
+    local few = m:accuracy(4, 5, 6)
+    assert.same({ proportion.difference(990, 1000, 4, 5) }, { few.below_lo, few.below_hi })
   end)
 
   it('is of counts', function()
