@@ -74,7 +74,8 @@ end
 ---@param device string|nil 'cpu' when left out, or 'pinned'
 function M.set_limit(bytes, device)
   if type(bytes) ~= 'number' or not (bytes >= 0 and bytes <= 2 ^ 53) then -- nan is none
-    blame.raise(('memory.set_limit: bytes are a finite number from 0, up to 2^53, got %s'):format(blame.show(bytes)))
+    blame.raise(('memory.set_limit: bytes are a finite number from 0, up to 2^53, got %s')
+      :format(blame.show(bytes)))
   end
   call.check(C.rg_memory_set_limit(number_of(device, 'memory.set_limit'), bytes),
     'memory.set_limit')

@@ -365,7 +365,7 @@ static void test_events(void)
   told[0] = 0;
 }
 
-/* Few events of a device among those of the CPU: their marks go with the chunks that they lie in. */
+/* Few events of a device among those of the CPU: their marks go with the chunks they lie in. */
 static void test_marks_go(void)
 {
   enum { EVENTS = 8192, OF_DEVICE = 100, MOST = 32 };

@@ -120,8 +120,8 @@ static void test_places(int32_t reader, int64_t *at)
   is_int(n_right, ROUNDS * N_ADDED, "each of two tensors is told apart");
 }
 
-/* Sizes of one tensor are not taken for those of another, whatever they add up to: every way to give
-** four axes sizes below five, and to part them between two tensors, beside every other. */
+/* Sizes of one tensor are not taken for those of another, whatever they add up to: four axes, each
+** of a size below five, parted between two tensors in every way. */
 static void test_between(void)
 {
   extern const rg_op rg_op_copy;

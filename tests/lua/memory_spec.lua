@@ -94,7 +94,8 @@ describe('the limit of memory', function()
     for _, bytes in ipairs { 0 / 0, -1, 1e300, 1 / 0, 'x' } do
       local ok, err = pcall(ridge.memory.set_limit, bytes)
       assert.is_false(ok)
-      assert.matches('memory.set_limit: bytes are a finite number from 0, up to 2%^53, got ', err.message)
+      assert.matches('memory.set_limit: bytes are a finite number from 0, up to 2%^53, got ',
+        err.message)
     end
   end)
 end)

@@ -174,7 +174,8 @@ describe("an alarm at a percentage of the machine's memory", function()
     assert.equal(head:format(2), refused(100, { system_percent = 50 }))
     assert.equal(head:format(3), refused(100, { share = 0.5, system_percent = 50 }))
     for _, bad in ipairs { 0, -1, 2 ^ 43 + 1024, 0 / 0, '3' } do
-      assert.matches('^memory.alarm: megabytes are a finite number above 0, up to 2%^43, got ', refused(bad))
+      assert.matches('^memory.alarm: megabytes are a finite number above 0, up to 2%^43, got ',
+        refused(bad))
     end
     assert.equal(2 ^ 43, memory.alarm(2 ^ 43).mb)
     assert.equal('alarm at 8.5 MB on cpu: rang 0 times, freed 0.0 MB',

@@ -452,9 +452,9 @@ describe('on a device', function()
     end)
     plan:run(3)
     assert.is_true(plan:facts().device_graph)
-    local state = generator:state()
+    local drawn = generator:state()
     local function drawn(f) -- with the same numbers
-      generator:load_state(state)
+      generator:load_state(drawn)
       f()
       return plan.results[1]:to('cpu'):tolist()
     end

@@ -173,7 +173,8 @@ local function bytes_of(megabytes, o, number)
   end
   if type(megabytes) ~= 'number' or not (megabytes > 0 and megabytes <= 2 ^ 43) then -- nan is none
     blame.raise(('memory.alarm: megabytes are a finite number above 0, up to 2^43, got %s; '
-      .. 'memory.alarms() lists what is set, and alarm:remove() takes it away'):format(blame.show(megabytes)), 'EARG')
+      .. 'memory.alarms() lists what is set, and alarm:remove() takes it away')
+      :format(blame.show(megabytes)), 'EARG')
   end
   return megabytes * 2 ^ 20
 end

@@ -409,7 +409,8 @@ end
 function Monitor:report()
   local s, at = self:summary(), self:status()
   local lines = { ('%s, %.1f s: %.4f s a step [%.4f .. %.4f]'):format(
-    plain.count(s.total_steps, 'step'), s.total_time, s.average_step_time, s.min_step_time, s.max_step_time),
+    plain.count(s.total_steps, 'step'), s.total_time, s.average_step_time,
+    s.min_step_time, s.max_step_time),
     ('memory %.1f MB, at most %.1f MB'):format(s.memory_mb, s.peak_memory_mb),
     ('processors %s, by this process %s'):format(percent(s.cpu_percent, s.usage_why),
       percent(s.process_percent)) }

@@ -348,7 +348,8 @@ end
 function Optimizer:lr(value)
   if value ~= nil then
     if type(value) ~= 'number' or not (value >= 0 and value < math.huge) then
-      blame.raise(('lr: a learning rate is a finite number from 0, got %s'):format(blame.show(value)))
+      blame.raise(('lr: a learning rate is a finite number from 0, got %s')
+        :format(blame.show(value)))
     end
     for _, group in ipairs(self.groups) do
       group.options.lr, group.base = value, value

@@ -65,8 +65,8 @@ local function when(self, what, tag, step, at_s)
       blame.show(step)), 'EARG')
   end
   if at_s ~= nil and (type(at_s) ~= 'number' or not (math.abs(at_s) < math.huge)) then
-    blame.raise(('%s: the time of %s is a finite number, in seconds since 1970, got %s'):format(what, tag,
-      blame.show(at_s)), 'EARG')
+    blame.raise(('%s: the time of %s is a finite number, in seconds since 1970, got %s')
+      :format(what, tag, blame.show(at_s)), 'EARG')
   end
   self.steps[tag] = step
   return step, at_s or now()

@@ -264,7 +264,8 @@ describe('a schedule', function()
     assert.equal(0.5, o:lr())
     for _, rate in ipairs { -1e-9, INF, NAN, 'fast', {} } do
       assert.matches('lr: a learning rate is a finite number from 0, got', failure(o.lr, o, rate))
-      assert.matches('scale_lr: a factor is a finite number from 0, got', failure(o.scale_lr, o, rate))
+      assert.matches('scale_lr: a factor is a finite number from 0, got',
+        failure(o.scale_lr, o, rate))
     end
     assert.equal(0, o:lr(0))
     assert.equal(0.25, o:lr(0.25))
