@@ -452,9 +452,9 @@ describe('on a device', function()
     end)
     plan:run(3)
     assert.is_true(plan:facts().device_graph)
-    local drawn = generator:state()
+    local was = generator:state()
     local function drawn(f) -- with the same numbers
-      generator:load_state(drawn)
+      generator:load_state(was)
       f()
       return plan.results[1]:to('cpu'):tolist()
     end
