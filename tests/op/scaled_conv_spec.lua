@@ -40,11 +40,11 @@ end
 
 local MOST = C.rg_machine_facts().isa_level
 
--- One call by every instruction set.
-local function try(list, args)
+-- One call by every instruction set; layouts: of some inputs, contiguous where there is none.
+local function try(list, args, layouts)
   local t, wanted = {}, case.reference(list, args)[1]
   for i = 1, 6 do
-    t[i] = list[i] and tensors.make(list[i], list[i].shape, list[i].dtype)
+    t[i] = list[i] and (layouts and layouts[i] or tensors.LAYOUTS[1]).make(list[i])
   end
   for level = ON_CPU and 0 or MOST, MOST do
     tensors.check(C.rg_set_isa(level))
@@ -99,6 +99,20 @@ describe('a convolution of bytes', function()
         for _, zero in ipairs(pair[1] == 'u8' and { 0, 64, 255 } or { -128, 0, 127 }) do
           try({ x, w, floats({}, 1), floats({}, 1) },
             merged(g[3], { nhwc = true, x_zero = zero }))
+        end
+      end
+    end)
+
+    it('reads a scale for each output, and a bias, where they lie, ' .. name, function()
+      local n = g[2][1]
+      local bias = reference.new({ n }, 'i32')
+      for i = 1, n do bias[i] = number(60001) - 30000 end
+      for _, layout in ipairs(tensors.LAYOUTS) do
+        if layout.name == 'stepped' or layout.name == 'offset' then
+          for _, b in ipairs { bias, floats({ n }) } do
+            try({ bytes(g[1], 'u8'), bytes(g[2], 'i8'), floats({}, 0.5), floats({ n }), b },
+              merged(g[3], { nhwc = true }), { [4] = layout, [5] = layout })
+          end
         end
       end
     end)
