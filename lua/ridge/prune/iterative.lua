@@ -72,7 +72,7 @@ local function run(net, opts, how, rows)
           a.zeros, a.weights, 100 * a.share, opts.epochs) }
     end
   end
-  if not net.training then made:eval() end
+  if net.training then made:train() else made:eval() end -- whatever `train` left it in
   return notes.attach(made, 'iterative', list, how.pattern)
 end
 

@@ -104,6 +104,19 @@ describe('prune.iterative', function()
     assert.truthy(tostring(report):find('nothing is known of what it cost', 1, true))
   end)
 
+  it('trains a net that came in evaluation mode, and hands it back in its own', function()
+    for _, training in ipairs { false, true } do
+      local seen = {}
+      local m = ridge.prune.iterative(net_of(3):train(training), { schedule = schedule,
+        train = function(t)
+          seen[#seen + 1] = t.training
+          t:eval() -- as a test behind each epoch leaves it
+        end })
+      assert.same({ true, true, true }, seen)
+      assert.equal(training, m.training)
+    end
+  end)
+
   it('is judged beside the original and beside random pruning with as much training', function()
     local net, rounds = net_of(2), 0
     train(net, 60)
