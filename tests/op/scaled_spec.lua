@@ -442,6 +442,13 @@ describe('a product of bytes with scales', function()
     end
   end)
 
+  -- Elements that do not lie side by side are taken 512 at a time.
+  it('reads long rows with gaps', function()
+    for _, k in ipairs { 512, 1030 } do
+      try({ { 3, k }, { 5, k }, { 3 }, { 5 } }, I8, {}, { 'stepped' })
+    end
+  end)
+
   -- Sums that are not finished by the product are so in runs of 512.
   it('scales each run of columns by scales of its own', function()
     for _, dtypes in ipairs { I8, FLOATS[1] } do

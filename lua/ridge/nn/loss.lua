@@ -14,7 +14,7 @@ local ranges = require 'ridge.ranges'
 local schema = require 'ridge.tensor.schema'
 local settings = require 'ridge.tensor.settings'
 local state = require 'ridge.state'
-local where = require('ridge.tensor.choose').where
+local choose = require 'ridge.tensor.choose'
 local Module = require 'ridge.nn.module'
 
 local M = {}
@@ -150,7 +150,7 @@ function M.distillation_loss(student, teacher, labels, opts)
     local t = opts.temperature
     local soft = log_softmax(teacher:detach() * (1 / t))
     local p = soft:exp() -- what never comes adds nothing, though its logarithm is no number
-    local each = where(p:eq(0), p, p * (soft - log_softmax(student * (1 / t))))
+    local each = choose.where(p:eq(0), p, p * (soft - log_softmax(student * (1 / t))))
     local apart = each:sum(-1):mean()
     if opts.alpha == 1 then return apart * (t * t) end
     return apart * (opts.alpha * t * t) + M.cross_entropy(student, labels) * (1 - opts.alpha)
