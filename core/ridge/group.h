@@ -119,8 +119,8 @@ RG_API rg_status rg_group_reach(rg_group *group, int32_t device) RG_CHECK;
 
 /*
 ** Start a call.  On the CPU sums are added up in the order of the ranks, in f32 (f64 of f64, whole
-** numbers of 64 bits), and rounded once, and so are products: all ranks have the same bits, however
-** messages went.
+** numbers of 64 bits), and rounded once, and so are products: all ranks have the same bits,
+** however messages went.
 **
 ** On a device sums and products are NCCL's: in its order, those of half types in these.  Such a call is ordered
 ** after what this thread's stream was asked for, and overlaps with what that is asked for from now

@@ -29,8 +29,8 @@ cudaError_t rg_nccl_scale(int32_t dtype, const void *from, double share, void *t
                           cudaStream_t stream);
 
 /*
-** Floats as whole numbers of the same order, for NCCL's max and min, which lose NaN of floats: it is
-** above all others where the most is wanted, else below.  Those of f64 are i64, those of others i32.
+** Floats as whole numbers of the same order, for NCCL's max and min, which lose NaN of floats: it
+** is above all others where the most is wanted, else below.  Those of f64 are i64, others' i32.
 */
 cudaError_t rg_nccl_keys(int32_t dtype, bool most, const void *from, void *keys, int64_t n,
                          cudaStream_t stream);

@@ -313,12 +313,12 @@ static void test_moved(void)
   end(&s);
 }
 
-/* A weight that is seen turned, and whose gradient is not all one number. */
-static void test_turned(void)
+/* A weight that is seen transposed, and whose gradient is not all one number. */
+static void test_transposed(void)
 {
   const int64_t shape[2] = { 2, N };
   double values[2 * N];
-  rg_tensor *x[6] = { NULL }; /* w, turned, factors, product, sum, gradient */
+  rg_tensor *x[6] = { NULL }; /* w, transposed, factors, product, sum, gradient */
   rg_tensor *arena = filled(RG_F32, 1, 2 * N, -1);
   int32_t had;
 
@@ -328,7 +328,7 @@ static void test_turned(void)
   is_status(rg_tensor_from_doubles(values, 2 * N, RG_F32, shape, 2, &x[0]), RG_OK, "a weight");
   is_status(rg_clone(x[0], &x[2]), RG_OK, "factors");
   is_status(rg_require_grad(x[0], 1), RG_OK, "requires a gradient");
-  is_status(rg_transpose(x[0], 0, 1, &x[1]), RG_OK, "turned");
+  is_status(rg_transpose(x[0], 0, 1, &x[1]), RG_OK, "transposed");
   is_status(rg_grad_set_buffer(x[1], arena), RG_OK, "has a buffer");
   is_status(rg_mul(x[0], x[2], &x[3]), RG_OK, "a product");
   is_status(rg_sum(x[3], NULL, 0, 0, &x[4]), RG_OK, "and its sum");
@@ -390,7 +390,7 @@ int main(void)
   test_reads();
   test_told();
   test_moved();
-  test_turned();
+  test_transposed();
   test_refused();
   is_int(rg_grad_calls(), 0, "no call is left");
   is_int(rg_memory_of(RG_CPU)->live_bytes, 0, "and no memory");

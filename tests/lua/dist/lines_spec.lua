@@ -147,7 +147,8 @@ describe('lines of ranks', function()
     local text, status = output(('{ ./ridge launch -n 2 %s many %s/at 2>&1 >&-; }'):format(CHILD,
       folder))
     assert.equal(1, status)
-    assert.matches('ridge launch: what ranks print cannot be written: it is closed\n', text, 1, true)
+    assert.matches('ridge launch: what ranks print cannot be written: it is closed\n', text, 1,
+      true)
   end)
 
   several('that nobody reads any more end the job, as they end any program', function()
