@@ -122,11 +122,11 @@ RG_API rg_status rg_group_reach(rg_group *group, int32_t device) RG_CHECK;
 ** numbers of 64 bits), and rounded once, and so are products: all ranks have the same bits,
 ** however messages went.
 **
-** On a device sums and products are NCCL's: in its order, those of half types in these.  Such a call is ordered
-** after what this thread's stream was asked for, and overlaps with what that is asked for from now
-** on; for rg_group_ended and rg_group_wait it has ended when it is enqueued, and the stream of the
-** thread that waits is ordered after it then.  What goes wrong with it later (a rank that is gone)
-** is an error of the next wait for the device, or of the next call.
+** On a device sums and products are NCCL's: in its order, those of half types in these.  Such a
+** call is ordered after what this thread's stream was asked for, and overlaps with what that is
+** asked for from now on; for rg_group_ended and rg_group_wait it has ended when it is enqueued, and
+** the stream of the thread that waits is ordered after it then.  What goes wrong with it later (a
+** rank that is gone) is an error of the next wait for the device, or of the next call.
 **
 ** call     its memory stays where it is until the call has ended
 ** ticket   written to: what it is waited for by
