@@ -26,8 +26,8 @@ enum { MOVED_NS = 3000 };    /* who asks for a message so long has moved bytes o
 
 static const char *const KINDS[RG_GROUP_KINDS] = { "barrier", "broadcast", "all_gather",
                                                    "reduce_scatter", "all_reduce" };
-static const char *const OPS[RG_GROUP_OPS] = { "sum", "mean",          "max",
-                                               "weighted mean", "min", "product" };
+static const char *const OPS[RG_GROUP_OPS] = { "sum",           "mean", "max",
+                                               "weighted mean", "min",  "product" };
 
 const char *rg_group_text(int32_t kind, int32_t op, int32_t dtype, int64_t count, char *text,
                           size_t size)

@@ -391,9 +391,8 @@ static rg_status check(const rg_group *g, const rg_group_call *call)
     return rg_fail(RG_EARG, "dist: there is no rank %d; ranks are 0 to %d", call->root,
                    g->work.transport.size - 1);
   }
-  if (reduces &&
-      ((kind & RG_KIND_STORED) != 0 || ((kind & RG_KIND_LOGIC) != 0 && !picks) ||
-       ((kind & RG_KIND_WHOLE) != 0 && shares))) {
+  if (reduces && ((kind & RG_KIND_STORED) != 0 || ((kind & RG_KIND_LOGIC) != 0 && !picks) ||
+                  ((kind & RG_KIND_WHOLE) != 0 && shares))) {
     return rg_fail(RG_EDTYPE, "dist: there is no %s", text);
   }
   return RG_OK;
