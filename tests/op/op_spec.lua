@@ -206,7 +206,7 @@ end
 local function bytes_of(results)
   local bytes = {}
   for i, result in ipairs(results) do bytes[i] = tensors.bytes(result) end
-  return table.concat(bytes)
+  return bytes[2] and table.concat(bytes) or bytes[1] or ''
 end
 
 -- -- What memory there is -----------------------------------------------------------------------

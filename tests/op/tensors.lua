@@ -234,12 +234,15 @@ local DECODE = { f32 = single, f16 = half, bf16 = brain, f8e4m3 = eight(3, -9, 1
   f8e5m2 = eight(2, -16, 124) }
 local READ_AS = { f32 = 'uint32_t', f64 = 'uint32_t' } -- two words of an f64
 
+-- One buffer for all: the system clears what it hands out anew, page by page.
+local buffer, room = ffi.new 'char[1]', 1
+
 --- The bytes of a tensor in row-major order, whatever its strides.
 function M.bytes(x)
   M.check(C.rg_clone(x, slot))
   local copy = slot[0]
   local n = tonumber(C.rg_tensor_bytes(copy))
-  local buffer = ffi.new('char[?]', math.max(n, 1))
+  if n > room then buffer, room = ffi.new('char[?]', n), n else ffi.fill(buffer, n) end
   local status = C.rg_tensor_read(copy, buffer, n)
   C.rg_tensor_release(copy)
   M.check(status)
