@@ -51,7 +51,7 @@ local SPEC = {
   { 'passes', 5, 'passes of a run', min = 5, integer = true },
   { 'spread', 600, 'seconds of a group: over them its passes are spread', min = 0 },
   { 'old', true, 'the protocol of before passes, beside' },
-  { 'trust', 1, 'minutes of ridge trust for each neighbour, for quick; 0: none', min = 0 },
+  { 'trust', 3, 'minutes of ridge trust for each neighbour, for quick and passes; 0: none', min = 0 },
   { 'ab', 0, 'comparisons of each kind, equal and 5 % apart', min = 0, integer = true },
   { 'kinds', '', 'only these, by comma' },
   { 'level', 'default', 'level of the passes', choices = { 'quick', 'demo', 'default' } },

@@ -83,7 +83,7 @@ local function coverage(name, seconds, trust_s, n)
   return 100 * one / n, 100 * all / n, 100 * statistics.median(widths)
 end
 
--- A table of all of it, for docs/why/drift.md: DWELLING=400 busted tests/lua/measure/dwelling_spec.lua
+-- A table of all of it, for docs/why/drift.md, with DWELLING=400 in the environment
 local MANY = tonumber(os.getenv 'DWELLING' or '')
 
 describe('a short sweep where states dwell', function()

@@ -124,7 +124,8 @@ describe('what minutes differ by', function()
     assert.equal(20, minutes.group_of(180))
     assert.equal(60, minutes.group_of(600))
     assert.equal(60, minutes.group_of())
-    assert.same({ { at = 0, logs = { 1, 2 } }, { at = 20, logs = { 3 } }, { at = 160, logs = { 4 } } },
+    assert.same({ { at = 0, logs = { 1, 2 } }, { at = 20, logs = { 3 } },
+        { at = 160, logs = { 4 } } },
       minutes.groups({ { at = 0, log = 1 }, { at = 19.9, log = 2 }, { at = 20, log = 3 },
         { at = 179, log = 4 } }, 180))
   end)
@@ -164,7 +165,8 @@ describe('what minutes differ by', function()
     -- a shorter one: what it saw, beside what it was too short for, by the clock or assumed
     for _, seconds in ipairs { 60, 599 } do
       trust.seconds = seconds
-      local short, clock = minutes.source { trust = trust }, minutes.source({ trust = trust }, clocks)
+      local short = minutes.source { trust = trust }
+      local clock = minutes.source({ trust = trust }, clocks)
       assert.same({ 'short', 'short' }, { short.how, clock.how })
       near(math.sqrt(0.007 ^ 2 + 0.02 ^ 2), short.sd)
       near(math.sqrt(0.002 ^ 2 + 0.02 ^ 2), short.kinds.small)

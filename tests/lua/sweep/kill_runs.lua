@@ -33,9 +33,9 @@ end
 -- takes ten times as long on a busy machine: kills at any moment hit a point once in fifty.
 local EARLY = 0.25
 
--- A sweep has no workers before it has started one, and none for a moment between two passes: that is
--- waited for, until the sweep has ended. (A sweep that was let go then had no kill, and another one
--- was begun, for ever on a machine that takes longer to start one than the first moment.)
+-- A sweep has no workers before it has started one, and none for a moment between two passes: that
+-- is waited for, until the sweep has ended. (A sweep that was let go then had no kill, and another
+-- one was begun, for ever on a machine that takes longer to start one than the first moment.)
 
 -- Run the sweep and kill a worker again and again, at most `most` times; how often. Where a machine
 -- is so busy that workers die before they come to the sweep, it says so and goes on another time.
