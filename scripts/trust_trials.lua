@@ -6,6 +6,8 @@
 --
 --     ./ridge scripts/trust_trials.lua --estimate     # how long the rest would take, here
 --     ./ridge scripts/trust_trials.lua --neighbour quiet --spread 300 --ab 3   # 25 minutes
+--     # short sweeps by the trust before them, and A/A: ask --estimate first
+--     ./ridge scripts/trust_trials.lua --neighbour quiet --groups 2 --runs 3 --spread 120 --ab 2
 --     ./ridge scripts/trust_trials.lua --ab 4                                  # three hours
 --     ./ridge scripts/trust_trials.lua --report       # what is there so far
 --
@@ -51,7 +53,7 @@ local SPEC = {
   { 'passes', 5, 'passes of a run', min = 5, integer = true },
   { 'spread', 600, 'seconds of a group: over them its passes are spread', min = 0 },
   { 'old', true, 'the protocol of before passes, beside' },
-  { 'trust', 3, 'minutes of ridge trust for each neighbour, for quick and passes; 0: none', min = 0 },
+  { 'trust', 3, 'minutes of ridge trust for each neighbour; 0: none', min = 0 },
   { 'ab', 0, 'comparisons of each kind, equal and 5 % apart', min = 0, integer = true },
   { 'kinds', '', 'only these, by comma' },
   { 'level', 'default', 'level of the passes', choices = { 'quick', 'demo', 'default' } },
