@@ -111,8 +111,8 @@ end
 local function beside(seen, rest) return math.sqrt(seen ^ 2 + rest ^ 2) end
 
 --- What the minutes of a machine differ by, from the best that is known.
----@param calibration table|nil  of measure.calibration: a `ridge trust` of ten minutes has seen it, a
----  shorter one of a minute or more a part of it
+---@param calibration table|nil  of measure.calibration: a `ridge trust` of ten minutes has seen it,
+---  a shorter one of a minute or more a part of it
 ---@param clocks table[]|nil     groups of M.spread: the clock in sweeps of this machine
 ---@return table source  sd (of the logarithm), kinds (by kind of work, where that is known), how:
 ---  'trust', 'short' (a shorter trust, beside the clock or what is assumed), 'clock' or 'assumed'

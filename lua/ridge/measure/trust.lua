@@ -247,7 +247,8 @@ end
 ---@param record table   of M.measure
 ---@return table summary  threads, n (processes), seconds, kinds (each kind, found and quiet (of
 ---  ridge.measure.passes), sd, robust, layout, within, minutes (standard deviation between
----  minutes, or ninths of a record of less than ten; nil where it ran less than one), up, down, alone and paired (half-widths by
+---  minutes, or ninths of a record of less than ten;
+---  nil where it ran less than one), up, down, alone and paired (half-widths by
 ---  number of passes)), states (n, share_slow, factor, fast_s, slow_s), up, down and
 ---  minutes (the largest of all kinds)
 function M.summary(record)
