@@ -47,8 +47,19 @@ static void bytes(int32_t field, const char *data, int64_t n)
 }
 
 /* Fields of a TensorProto. */
-enum { DIMS = 1, TYPE, FLOATS = 4, INT32S, STRINGS, INT64S, RAW = 9, DOUBLES, UINT64S,
-       EXTERNAL = 13, LOCATION };
+enum {
+  DIMS = 1,
+  TYPE,
+  FLOATS = 4,
+  INT32S,
+  STRINGS,
+  INT64S,
+  RAW = 9,
+  DOUBLES,
+  UINT64S,
+  EXTERNAL = 13,
+  LOCATION
+};
 
 static void begin(int32_t type, int64_t count)
 {
@@ -185,8 +196,8 @@ static void test_widths(void)
   enum { COUNT = 5000 };
   static const struct {
     int32_t type, list, size;
-  } types[] = { { 3, INT32S, 1 },  { 2, INT32S, 1 },   { 6, INT32S, 4 },  { 5, INT32S, 0 },
-                { 7, INT64S, 8 },  { 12, UINT64S, 0 }, { 1, FLOATS, 4 },  { 11, DOUBLES, 8 },
+  } types[] = { { 3, INT32S, 1 },  { 2, INT32S, 1 },   { 6, INT32S, 4 }, { 5, INT32S, 0 },
+                { 7, INT64S, 8 },  { 12, UINT64S, 0 }, { 1, FLOATS, 4 }, { 11, DOUBLES, 8 },
                 { 10, INT32S, 2 }, { 16, INT32S, 2 } };
   static char list[8 * COUNT];
 
@@ -219,10 +230,10 @@ static void test_widths(void)
       const float single = (float)value;
       const double real = (double)value;
 
-      wrong += types[i].list == FLOATS    ? memcmp(at, &single, 4) != 0
-               : types[i].list == DOUBLES ? memcmp(at, &real, 8) != 0
-                                          : memcmp(at, &value, (size_t)rg_dtype_bytes(x->_dtype)) !=
-                                                0;
+      wrong += types[i].list == FLOATS ? memcmp(at, &single, 4) != 0
+               : types[i].list == DOUBLES
+                   ? memcmp(at, &real, 8) != 0
+                   : memcmp(at, &value, (size_t)rg_dtype_bytes(x->_dtype)) != 0;
     }
     is_int(wrong, 0, "each of them");
     ok(x == NULL || types[i].size == 0 || rg_dtype_bytes(x->_dtype) == types[i].size, "its width");

@@ -180,7 +180,8 @@ static void test_outside(void)
 /* Numbers are computed under the modes of their node, and the thread has its own again. */
 static void test_modes(void)
 {
-  const rg_modes own = { .device = { .deterministic = 1, .tf32 = 1 }, .gemm = rg_modes_now()->gemm };
+  const rg_modes own = { .device = { .deterministic = 1, .tf32 = 1 },
+                         .gemm = rg_modes_now()->gemm };
   const rg_modes *before = rg_modes_enter(&own);
   const int32_t autocast = rg_autocast_set(RG_BF16);
   const int32_t grad = rg_grad_mode(1);

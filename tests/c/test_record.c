@@ -230,8 +230,7 @@ static void test_written_at_once(void)
 
     is_named(g, "narrow narrow both both exp exp", "six nodes");
     for (int32_t i = 0; i < 2; i++) {
-      const rg_ir_value *read =
-          rg_ir_value_at(g, rg_ir_inputs(g, rg_ir_node_at(g, 4 + i))[0]);
+      const rg_ir_value *read = rg_ir_value_at(g, rg_ir_inputs(g, rg_ir_node_at(g, 4 + i))[0]);
 
       is_int(read->version, 2, "two calls are two versions");
       is_int(read->producer, 3, "of which the second made what is read");
