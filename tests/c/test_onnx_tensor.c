@@ -190,7 +190,7 @@ static void test_long_lists(void)
   }
 }
 
-/* Numbers of each width in their list: 1,500 of them, which is more than 4,096 bytes of the wider. */
+/* Numbers of each width in their list: more than 4,096 bytes of them. */
 static void test_widths(void)
 {
   enum { COUNT = 5000 };

@@ -71,7 +71,8 @@ describe('a graph whose batch may change', function()
   end)
 
   it('is one of a range, which is told', function()
-    local g = ridge.graph(function(a) return a * 2 end, ridge.ones(4, 3), { sizes = { { 'N', 3 } } })
+    local sizes = { sizes = { { 'N', 3 } } }
+    local g = ridge.graph(function(a) return a * 2 end, ridge.ones(4, 3), sizes)
     for _, n in ipairs { 0, -1, 0.5, 2 ^ 31 + 1, 1e15, 1 / 0, 0 / 0 } do
       local ok, err = pcall(g.at, g, n)
       assert.is_false(ok)
