@@ -94,8 +94,9 @@ static void store_i64(int32_t dtype, const int64_t *from, void *to, int64_t at, 
 #define ADD_SHARE(a, x, share)     ((a) + (share) * (x))
 #define TIMES_FLOAT(a, x, share)   ((a) * (x))
 #define TIMES_WHOLE(a, x, share)   ((int64_t)((uint64_t)(a) * (uint64_t)(x)))
-#define LARGER_FLOAT(a, x, share)  (isnan(a) || (a) > (x) || ((a) == (x) && !signbit(a)) ? (a) : (x))
-#define SMALLER_FLOAT(a, x, share) (isnan(a) || (a) < (x) || ((a) == (x) && signbit(a)) ? (a) : (x))
+#define TIE(a, x, keeps)           ((a) == (x) && (keeps)) /* of zeros */
+#define LARGER_FLOAT(a, x, share)  (isnan(a) || (a) > (x) || TIE(a, x, !signbit(a)) ? (a) : (x))
+#define SMALLER_FLOAT(a, x, share) (isnan(a) || (a) < (x) || TIE(a, x, signbit(a)) ? (a) : (x))
 #define LARGER_WHOLE(a, x, share)  ((a) > (x) ? (a) : (x))
 #define SMALLER_WHOLE(a, x, share) ((a) < (x) ? (a) : (x))
 #define LOOP(n, combine, a, x, w)        \

@@ -137,7 +137,7 @@ if tensors.DEVICE == 0 then describe('a product with weights of a few bits', fun
             compare(wanted, run(list, args), ('%d bits, groups of %d, level %d'):format(bits,
               group, level))
           end
-          for _, layout in ipairs(tensors.LAYOUTS) do -- scales that do not lie side by side
+          for _, layout in ipairs(tensors.LAYOUTS) do -- scales that are not contiguous
             if layout.name == 'stepped' then
               compare(wanted, run(list, args, { [3] = layout, [4] = layout }), 'stepped')
             end

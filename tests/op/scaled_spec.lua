@@ -442,7 +442,7 @@ describe('a product of bytes with scales', function()
     end
   end)
 
-  -- Elements that do not lie side by side are taken 512 at a time.
+  -- Elements that are not contiguous are taken 512 at a time.
   it('reads long rows with gaps', function()
     for _, k in ipairs { 512, 1030 } do
       try({ { 3, k }, { 5, k }, { 3 }, { 5 } }, I8, {}, { 'stepped' })
