@@ -216,7 +216,8 @@ describe('an optimizer', function()
     -- what a factor would leave behind cannot even be shown
     for _, factor in ipairs { 'x', -1, 0 / 0, 1 / 0, 5LL, ridge.ones(1) } do
       local optimizer = optim.SGD(net, { lr = 0.5 })
-      assert.matches('a factor is a finite number from 0', message(optimizer.scale_lr, optimizer, factor))
+      assert.matches('a factor is a finite number from 0',
+        message(optimizer.scale_lr, optimizer, factor))
       assert.equal(0.5, optimizer:lr())
       assert.matches('0%.5', tostring(optimizer))
     end
