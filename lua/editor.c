@@ -50,7 +50,7 @@ static void catch_signals(void)
 
   memset(&action, 0, sizeof action);
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART; /* a resize ends no write; waiting for keys ends in any case */
+  action.sa_flags = SA_RESTART | SA_ONSTACK; /* a resize ends no write; keys end the wait anyhow */
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < CAUGHT_COUNT; i++)
     sigaction(caught[i], &action, &before[i]);

@@ -45,6 +45,9 @@ void rg_host_thread(lua_State *L);
 /* Start LuaJIT's profiler, by lines, without its timer: who calls sends SIGPROF, to this thread. */
 void rg_host_profile(lua_State *L, luaJIT_profile_callback callback);
 
+/* Let the handlers of signals run on an alternate stack. */
+void rg_host_signal_stack(void);
+
 /* After the profiler served other ends: in a session, let Ctrl-C stop compiled loops again. */
 void rg_host_watch(lua_State *L);
 

@@ -142,7 +142,7 @@ static void install(int restarts)
 
   memset(&action, 0, sizeof action);
   action.sa_handler = on_interrupt;
-  action.sa_flags = restarts ? SA_RESTART : 0;
+  action.sa_flags = SA_ONSTACK | (restarts ? SA_RESTART : 0);
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, NULL);
 }
@@ -200,6 +200,15 @@ static void ignore_sample(void *data, lua_State *L, int samples, int vmstate)
   (void)vmstate;
 }
 
+/* Handlers leave the stack alone on which a computation runs (core/base/signals.c).  Without the
+** memory for that they run as they always did. */
+void rg_host_signal_stack(void)
+{
+  const rg_status status = rg_signal_stack();
+
+  (void)status;
+}
+
 /* Is LuaJIT's profiler on?  Whoever used it for his own ends has switched it off behind him. */
 static int is_profiling(void)
 {
@@ -218,6 +227,7 @@ void rg_host_profile(lua_State *L, luaJIT_profile_callback callback)
   if (!is_profiling()) signal(SIGPROF, SIG_IGN);
   luaJIT_profile_start(L, "li1000000", callback, NULL);
   setitimer(ITIMER_PROF, &never, NULL);
+  rg_host_signal_stack();
 }
 
 /*
@@ -356,6 +366,7 @@ void rg_host_interrupt(lua_State *L)
   };
   main_state = L;
   main_thread = pthread_self();
+  rg_host_signal_stack();
   luaL_register(L, NULL, functions);
 }
 

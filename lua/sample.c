@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -157,9 +158,9 @@ static bool take_signal(void)
 }
 
 /* Ticks for this thread, by the processor time of all threads. */
-static bool start_ticks(void)
+static bool start_ticks(struct timespec interval)
 {
-  const struct itimerspec every = { { 0, EVERY_NS }, { 0, EVERY_NS } };
+  const struct itimerspec every = { interval, interval };
   struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF };
 
   event.sigev_notify_thread_id = gettid();
@@ -191,7 +192,7 @@ static int host_sample_start(lua_State *L)
   ** not be left */
   luaJIT_profile_stop(L);
   rg_host_profile(L, note);
-  if (!take_signal() || !start_ticks()) {
+  if (!take_signal() || !start_ticks((struct timespec){ 0, EVERY_NS })) {
     const int reason = errno;
     luaJIT_profile_stop(L);
     rg_host_watch(L);
@@ -243,6 +244,68 @@ static int host_sample_stop(lua_State *L)
   return 5;
 }
 
+/* -- LuaJIT's own profiler, in the user's hands (jit.profile, jit.p) ------------------------- */
+
+/* profile.start(mode, callback), with a timer of ours instead of the process's. */
+static int profile_start(lua_State *L)
+{
+  const struct itimerval never = { { 0, 0 }, { 0, 0 } };
+  struct itimerval every;
+
+  stop_ticks();
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  rg_host_signal_stack();
+  if (getitimer(ITIMER_PROF, &every) == 0 && timerisset(&every.it_interval)) {
+    const struct timespec interval = { every.it_interval.tv_sec, every.it_interval.tv_usec * 1000 };
+    if (start_ticks(interval)) setitimer(ITIMER_PROF, &never, NULL);
+  }
+  return 0;
+}
+
+/* profile.stop() */
+static int profile_stop(lua_State *L)
+{
+  stop_ticks();
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_call(L, 0, 0);
+  return 0;
+}
+
+static void replace(lua_State *L, const char *name, lua_CFunction function)
+{
+  lua_getfield(L, -1, name);
+  lua_pushcclosure(L, function, 1);
+  lua_setfield(L, -2, name);
+}
+
+/* The loader of jit.profile; its own is the upvalue. */
+static int load_profile(lua_State *L)
+{
+  lua_settop(L, 1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, 1, 1);
+  replace(L, "start", profile_start);
+  replace(L, "stop", profile_stop);
+  return 1;
+}
+
+static void wrap_profile(lua_State *L)
+{
+  lua_getglobal(L, "package");
+  lua_getfield(L, -1, "preload");
+  lua_getfield(L, -1, "jit.profile");
+  if (lua_isfunction(L, -1)) { /* not in a LuaJIT that was built without it */
+    lua_pushcclosure(L, load_profile, 1);
+    lua_setfield(L, -2, "jit.profile");
+  } else {
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 2);
+}
+
 void rg_host_sample(lua_State *L)
 {
   static const luaL_Reg functions[] = {
@@ -251,4 +314,5 @@ void rg_host_sample(lua_State *L)
     { NULL, NULL },
   };
   luaL_register(L, NULL, functions);
+  wrap_profile(L);
 }

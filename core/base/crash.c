@@ -3,7 +3,7 @@
 ** A last word: a process that dies of a fatal signal leaves its number in a file, so that whoever
 ** finds it dead can tell its own doing from a machine that lost power or a user who sent SIGKILL.
 **
-** The handler runs on a stack of its own (the fault may be an overflow of the ordinary one), calls
+** The handler runs on an alternate stack (the fault may be an overflow of the ordinary one), calls
 ** only pwrite and sigaction, puts back what was there before and returns: the faulting instruction
 ** runs again and dies as it would have, core dump and all.  A signal that was sent, as abort does,
 ** does not come again by itself and is raised once more.
@@ -15,16 +15,14 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/base.h"
 
-enum { N_FATAL = 5, STACK_BYTES = 64 * 1024 };
+enum { N_FATAL = 5 };
 
 static const int fatal[N_FATAL] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 static struct sigaction before[N_FATAL];
-static void *stack;
 static volatile sig_atomic_t note_fd = -1;
 static volatile int64_t note_at;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -53,18 +51,8 @@ static void on_fatal(int number, siginfo_t *info, void *context)
 static rg_status install(void)
 {
   struct sigaction action = { .sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK };
-  stack_t current;
 
-  if (sigaltstack(NULL, &current) == 0 && (current.ss_flags & SS_DISABLE)) {
-    stack = malloc(STACK_BYTES);
-    if (!stack) return rg_fail(RG_ENOMEM, "crash note: no memory for %d bytes", STACK_BYTES);
-    const stack_t own = { .ss_sp = stack, .ss_size = STACK_BYTES };
-    if (sigaltstack(&own, NULL) != 0) {
-      free(stack);
-      stack = NULL;
-      return rg_fail(RG_ESYS, "crash note: the system refused a signal stack (errno %d)", errno);
-    }
-  }
+  RG_TRY(rg_signal_stack());
   sigfillset(&action.sa_mask);
   for (int i = 0; i < N_FATAL; i++) {
     if (sigaction(fatal[i], &action, &before[i]) == 0) continue;
@@ -79,12 +67,6 @@ static void uninstall(void)
 {
   for (int i = 0; i < N_FATAL; i++)
     sigaction(fatal[i], &before[i], NULL);
-  if (stack) {
-    const stack_t none = { .ss_flags = SS_DISABLE };
-    sigaltstack(&none, NULL);
-    free(stack);
-    stack = NULL;
-  }
 }
 
 rg_status rg_crash_note(int32_t fd, int64_t at)

@@ -104,6 +104,15 @@ RG_API int32_t rg_interrupt_pending(void);
 RG_API int32_t rg_interrupt_count(void);
 
 /*
+** Let handlers of signals run on an alternate stack: the calling thread gets one where it has none,
+** and every handler that is installed gets SA_ONSTACK.  For programs that install one of their own:
+** oneDNN's product of f32 by AVX uses the stack pointer as one more register, and the frame of a
+** handler that came upon it would go over the heap.
+** RG_ENOMEM, RG_ESYS.
+*/
+RG_API rg_status rg_signal_stack(void) RG_CHECK;
+
+/*
 ** Let SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT leave "signal 11\n" in a file before they end the
 ** process as they would have: whoever finds it dead then knows that it was its own doing.
 **
