@@ -2,11 +2,11 @@
 /*
 ** Where handlers of signals run: on an alternate stack (sigaltstack).
 **
-** A handler runs on the stack of what it came upon, and code may use the stack pointer for something
-** else for a while: oneDNN's product of f32 by AVX points it at the start of its workspace on the
-** heap (ip in its code, sp in [heap], in 3 % of the time of recipes/distill.lua).  The frame of a
-** handler, 3 to 12 KiB with the vector registers, then goes over whatever lies below the workspace.
-** So a sample of the profiler or a Ctrl-C broke the heap.
+** A handler runs on the stack of what it came upon, and code may use the stack pointer otherwise:
+** oneDNN's product of f32 by AVX points it at the start of its workspace on the heap (rip in its
+** code, rsp in [heap], in 3 % of the time of recipes/distill.lua).  The frame of a handler, 3 to
+** 12 KiB with the vector registers, then goes over whatever lies below the workspace.  So a sample
+** of the profiler or a Ctrl-C broke the heap.
 **
 ** Threads of OpenMP are given no such stack: the system hands a signal to the process to the main
 ** thread unless that blocks it (none of 2,905 came to another), and samples are sent to one thread.

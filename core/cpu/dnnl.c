@@ -4,8 +4,7 @@
 **
 ** Written for 2.6 (Debian 12).  What 3.x changes is all here: descriptions of memory become opaque
 ** (dnnl_memory_desc_create_with_strides, _with_tag, _destroy, _get_blob for the packing number,
-** dnnl_memory_desc_equal on pointers) and each dnnl_..._desc_init with dnnl_primitive_desc_create
-** becomes one dnnl_..._primitive_desc_create.
+** dnnl_memory_desc_equal on pointers), dnnl_..._desc_init and dnnl_primitive_desc_create one call.
 ** Scratch is in user mode, so that it comes from our allocator and is counted.
 */
 #include <oneapi/dnnl/dnnl.h>

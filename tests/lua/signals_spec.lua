@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Signals that come upon a product: handlers leave the heap alone.  oneDNN's product of f32 with AVX
--- points the stack pointer into it; with other instruction sets these tests see less.
+-- Signals that come upon a product: handlers leave the heap alone.  oneDNN's product of f32 by AVX
+-- points the stack pointer into it; where it has other instructions these tests see less.
 
 local function run(script, threads)
   local path = os.tmpname()
