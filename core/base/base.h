@@ -498,6 +498,14 @@ static inline void rg_prefetch_block(const void *block, int64_t bytes)
   }
 }
 
+/* -- Signals --------------------------------------------------------------------- */
+
+/* In a compute thread: signals that somebody sends are for others (base/signals.c). */
+void rg_signals_elsewhere(void);
+
+/* Before code that moves the stack pointer runs on so many threads, this one among them. */
+rg_status rg_signals_ready(int32_t threads);
+
 /* -- Mapped files ---------------------------------------------------------------- */
 
 /*

@@ -431,7 +431,7 @@ rg_status rg_dnnl_new(const rg_dnnl_spec *spec, rg_dnnl **out)
   rg_status status;
 
   RG_TRY(engine_ready());
-  RG_TRY(rg_signal_stack()); /* its code moves the stack pointer */
+  RG_TRY(rg_signals_ready(spec->n_threads));
   self = rg_host_zeroed(sizeof(*self));
   if (self == NULL) {
     return rg_fail(RG_ENOMEM, "oneDNN: no memory for a primitive");

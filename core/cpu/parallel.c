@@ -23,6 +23,9 @@ rg_status rg_parallel(int32_t threads, int64_t n, rg_job *job, void *work)
       int64_t me = omp_get_thread_num();
       int64_t all = omp_get_num_threads();
 
+      if (me > 0) {
+        rg_signals_elsewhere();
+      }
       done = job(work, n * me / all, n * (me + 1) / all);
     }
   }

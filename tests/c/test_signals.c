@@ -5,10 +5,12 @@
 */
 #include "tap.h"
 
+#include <omp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 
+#include "cpu/cpu.h"
 #include "cpu/dnnl.h"
 
 static volatile uintptr_t place; /* of a handler's frame */
@@ -105,21 +107,63 @@ static void *multiplies(void *unused)
   return NULL;
 }
 
-static void run(void *(*f)(void *))
+static void run(void *(*f)(void *), void *argument)
 {
   pthread_t thread;
 
-  if (pthread_create(&thread, NULL, f, NULL) != 0) tap_bail("no thread");
+  if (pthread_create(&thread, NULL, f, argument) != 0) tap_bail("no thread");
   pthread_join(thread, NULL);
 }
+
+/* Compute threads: which signals the second of them blocks. */
+static bool second_blocks(int number)
+{
+  bool blocks = false;
+
+#pragma omp parallel num_threads(2)
+  {
+    sigset_t set;
+
+    if (omp_get_thread_num() == 1) {
+      pthread_sigmask(SIG_SETMASK, NULL, &set);
+      blocks = sigismember(&set, number) == 1;
+    }
+  }
+  return blocks;
+}
+
+static bool nothing(void *work, int64_t from, int64_t to)
+{
+  (void)work;
+  return from <= to;
+}
+
+static void *computes(void *how)
+{
+  ok(!second_blocks(SIGINT), "a compute thread takes signals");
+  if (how == NULL) {
+    is_status(rg_signals_ready(2), RG_OK, "until it multiplies");
+  } else {
+    is_status(rg_parallel(2, 2, nothing, NULL), RG_OK, "until it computes");
+  }
+  ok(second_blocks(SIGINT) && second_blocks(SIGPROF) && second_blocks(SIGTERM), "then none");
+  ok(!second_blocks(SIGSEGV) && !second_blocks(SIGBUS) && !second_blocks(SIGFPE),
+     "but those of its own faults");
+  sigset_t mine;
+  ok(pthread_sigmask(SIG_SETMASK, NULL, &mine) == 0 && !sigismember(&mine, SIGINT),
+     "whoever calls takes them");
+  return NULL;
+}
+
+static char word;
 
 int main(void)
 {
   handle(SIGUSR1);
   signal(SIGHUP, SIG_IGN);
-  run(asks);
-  run(asks); /* another gets another */
-  run(keeps);
+  run(asks, NULL);
+  run(asks, NULL); /* another gets another */
+  run(keeps, NULL);
   ok((flags_of(SIGUSR1) & (SA_RESTART | SA_ONSTACK)) == (SA_RESTART | SA_ONSTACK),
      "a handler keeps its other flags");
   is_int(flags_of(SIGHUP) & SA_ONSTACK, 0, "what is ignored is let alone");
@@ -127,6 +171,8 @@ int main(void)
   ok(!apart(SIGUSR1), "the thread that did not ask has no alternate stack");
   ok(rg_signal_stack() == RG_OK && rg_signal_stack() == RG_OK && apart(SIGUSR1),
      "asking twice is asking once");
-  run(multiplies);
+  run(multiplies, NULL);
+  run(computes, NULL);
+  run(computes, &word);
   return done();
 }
