@@ -134,6 +134,30 @@ if tensors.DEVICE == 0 then describe('a product of bytes', function()
     end
   end)
 
+  it('takes a bias up to where a sum and it may not fit into i32, on both sides', function()
+    local function with(k, x_type, v)
+      local bias = drawn({ 3 }, 'i32', 0)
+      bias[2] = v
+      local t = { tensor(drawn({ 1, k }, x_type, 1)), tensor(drawn({ 3, k }, 'i8', 1)),
+        tensor(drawn({}, 'f32', 1)), tensor(drawn({}, 'f32', 2 ^ -31)), tensor(bias) }
+      local status = case.call(C, t, {}, slot)
+      if status ~= 0 then return tensors.failure(status) end
+      return tensors.read(tensors.hold(slot[0]))[2]
+    end
+    for _, k in ipairs { 8, 70 } do
+      local most = 2 ^ 31 - 1 - 255 * 128 * k
+      for _, sign in ipairs { 1, -1 } do
+        assert.are.equal(reference.convert((sign * most + k) * 2 ^ -31, 'f32'),
+          with(k, 'u8', sign * most))
+        assert.are.equal(('scaled_linear: the bias at 2 is %d, with which a sum of %d products may '
+          .. 'not fit into i32'):format(sign * (most + 1), k), with(k, 'u8', sign * (most + 1)))
+      end
+    end
+    -- longer sums of i8 fit by themselves, and 0 adds nothing to them
+    assert.are.equal(70000 * 2 ^ -31, with(70000, 'i8', 0))
+    assert.matches('the bias at 2 is 1, with which', with(70000, 'i8', 1))
+  end)
+
   it('quantizes rows of floats as quantize_rows does it', function()
     for i, size in ipairs(SIZES) do
       local m, n, k = unpack(size)

@@ -45,6 +45,10 @@ describe('prune.magnitude', function()
     assert.same({ { 10, 0.5 } }, m[2].weight:tolist())
     assert.same({ { 1, -2 }, { 3, -4 } }, net[1].weight:tolist())
     assert.is_nil(net[1].weight_mask)
+    -- of equals the first, so that the same net is pruned alike everywhere
+    local equal = nn.Sequential(weight_of { { 2, -2, 2 }, { -2, 2, 1 } })
+    assert.same({ { 0, 0, 2 }, { -2, 2, 0 } },
+      ridge.prune.magnitude(equal, { sparsity = 0.5 })[1].weight:tolist())
   end)
 
   it('knows l1 from l2 where weights go together', function()

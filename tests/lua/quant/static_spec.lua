@@ -85,6 +85,29 @@ describe('normalisation behind dense layers', function()
   end)
 end)
 
+describe('normalisation behind convolutions', function()
+  -- images as wide as there are channels, so that either axis could be normalised
+  it('is folded where both have channels along the same axis', function()
+    for _, layouts in ipairs { { 'nchw', 'nchw', true }, { 'nhwc', 'nhwc', true },
+      { 'nchw', 'nhwc', false }, { 'nhwc', 'nchw', false } } do
+      local net = nn.Sequential(nn.Conv2d(4, 4, 1, { layout = layouts[1], seed = 1 }),
+        nn.BatchNorm(4, { layout = layouts[2] }))
+      local x = ridge.randn(8, 4, 4, 4, { generator = ridge.generator(2) })
+      for axis = 2, 4 do
+        local shape = { 1, 1, 1, 1 }
+        shape[axis] = 4
+        x = x * ridge.arange(1, 4):reshape(shape)
+      end
+      ridge.no_grad(function() for _ = 1, 20 do net(x) end end)
+      local made = nets.copy(net:eval())
+      local _, axes = require('ridge.quant.apart').of(made, x)
+      fold.fold(made, nil, axes)
+      assert.is_true(apart(made(x), net(x)) < 1e-4, layouts[1] .. ' ' .. layouts[2])
+      assert.equal(layouts[3], getmetatable(made[2]).__name == 'quant.Folded')
+    end
+  end)
+end)
+
 describe('quant.static', function()
   it('computes what whole numbers give, with zeros around images', function()
     for _, dtype in ipairs { 'u8', 'i8' } do

@@ -182,6 +182,32 @@ describe('weights most of which are 0', function()
   end)
 end)
 
+describe('weights of bytes', function()
+  -- What is packed stays with the memory: parts of it that begin at the same place, have as many
+  -- numbers, or lie in other steps are other weights.
+  it('are kept packed for each way of looking at them, as they are now', function()
+    ridge.seed(5)
+    local function bytes(...) return (ridge.rand(...) * 255 - 127.5):round():to 'i8' end
+    local all = bytes(40, 64):set_param(true)
+    local function ways()
+      local wide = all:reshape(20, 128)
+      return { all, all:narrow(1, 1, 20), all:narrow(1, 21, 20), wide:narrow(2, 1, 64),
+        wide:narrow(2, 65, 64), all:narrow(1, 1, 16):narrow(2, 1, 32), all:narrow(2, 1, 32),
+        all:reshape(80, 32), all:narrow(1, 1, 32):reshape(64, 32):transpose(1, 2), wide,
+        all:reshape(40, 32, 2):select(3, 1) }
+    end
+    for _ = 1, 2 do
+      for i, w in ipairs(ways()) do
+        local x = bytes(3, w:size(2))
+        local wanted = x:to 'f32':matmul(w:contiguous():to 'f32':transpose(1, 2))
+        assert.same(flat(wanted), flat(ridge.scaled_linear(x, w, 1, 1)), i)
+        assert.same(flat(wanted), flat(ridge.scaled_linear(x, w, 1, 1)), i)
+      end
+      ridge.no_grad(function() all:copy_(bytes(40, 64)) end)
+    end
+  end)
+end)
+
 describe('bytes from layer to layer', function()
   it('are added with their scales, or get another one', function()
     local a = ridge.tensor({ 10, -20, 127, 0 }, { dtype = 'i8' })
@@ -193,6 +219,11 @@ describe('bytes from layer to layer', function()
       dtype = 'i8', y_scale = 2 })))
     assert.same({ 20, 3, 215, 3 }, flat(ridge.scaled_add(a, nil, 0.5, nil, { dtype = 'u8',
       y_scale = 0.3, y_zero = 3, activation = 'relu' })))
+    -- zero points of what comes in and of what goes out are three different ones
+    assert.same({ 95, 38, 25, 43 }, flat(ridge.scaled_add(a, b, 0.5, 1, { a_zero = 4, b_zero = 2,
+      dtype = 'i8', y_scale = 2, y_zero = -5 })))
+    assert.same({ 110, 53, 40, 58 }, flat(ridge.scaled_add(a, b, 0.5, 1, { a_zero = 4, b_zero = 2,
+      dtype = 'u8', y_scale = 2, y_zero = 10 })))
     replays('scaled_add', a, function() return ridge.scaled_add(a, b, 0.5, 1) end)
     says('scaled_add: b and b_scale come together', function()
       ridge.scaled_add(a, b, 0.5, nil)
