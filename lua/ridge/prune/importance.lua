@@ -96,8 +96,9 @@ end
 -- (Molchanov et al., 2019), summed over batches.
 local function taylor(made, rows, opts, seen)
   local n, of = 0, opts.loss or loss.cross_entropy
+  made:freeze(false) -- a copy: what is frozen is worth as much
   for _, p in ipairs(made:parameters()) do
-    if p.trainable or p.frozen then p.tensor:requires_grad_() end
+    if p.trainable then p.tensor:requires_grad_() end
   end
   for x, labels, more in batches.each(opts.calibrate, opts.batches, WHAT, 'calibrate') do
     if labels == nil and not opts.loss then

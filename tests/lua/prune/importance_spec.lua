@@ -82,6 +82,11 @@ describe('prune.importance', function()
         ('%g beside %g'):format(found[row], expected[row]))
     end
     assert.is_nil(net[1].weight.grad)
+    -- what is not trained at the moment is worth as much
+    local frozen = net:clone()
+    frozen[1]:freeze()
+    near(found, ridge.prune.importance(frozen, { by = 'taylor',
+      calibrate = loader(x, labels) }):of '1')
     local own = ridge.prune.importance(net, { by = 'taylor', calibrate = loader(x),
       loss = function(y) return y:square():mean() end })
     assert.equal(2, #own:of '3')
