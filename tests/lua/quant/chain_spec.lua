@@ -87,6 +87,19 @@ describe('sums of bytes', function()
     assert.matches('values meet in bytes at 1 place', tostring(ridge.quant.report(q)))
   end)
 
+  it('are of numbers where a part is always the same', function()
+    local net = nn.Sequential(nn.Linear(4, 4, { seed = 1 }), nn.Residual(nn.Linear(4, 4,
+      { seed = 2 })), nn.Linear(4, 2, { seed = 3 })):eval()
+    ridge.no_grad(function()
+      net[2].inner.weight:zero_()
+      net[2].inner.bias:fill_(0.5)
+    end)
+    local rows = ridge.randn(64, 4, { generator = ridge.generator(2) })
+    local q = static(net, rows)
+    assert.equal('nn.Residual', getmetatable(q[2]).__name)
+    assert.is_true(apart(q(rows), net(rows)) < 0.05)
+  end)
+
   it('are of numbers where a part is none of bytes, or nothing is known of it', function()
     local cases = {
       nn.Sequential(nn.Residual(nn.Linear(4, 4, { seed = 4 })), nn.Linear(4, 2, { seed = 5 })),

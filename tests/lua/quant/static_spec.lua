@@ -301,6 +301,13 @@ describe('quant.static', function()
     assert.same({ 1, 6, 1 }, { b[1].weight_scale.count, b[4].weight_scale.count,
       b[8].weight_scale.count })
     assert.matches('4: depthwise: a scale for each channel', tostring(ridge.quant.report(b)))
+    -- depthwise is that each output has one input, and not that there are as many of both
+    local net2 = nn.Sequential(nn.Conv2d(2, 4, 3, { groups = 2, seed = 1 }),
+      nn.Conv2d(4, 4, 3, { seed = 2 }), nn.Conv2d(4, 4, 3, { groups = 2, seed = 3 })):eval()
+    local c = ridge.quant.static(net2, { rows = false, backend = 'qnnpack',
+      calibrate = loader(ridge.randn(8, 2, 9, 9)) })
+    assert.same({ 4, 1, 1 }, { c[1].weight_scale.count, c[2].weight_scale.count,
+      c[3].weight_scale.count })
     assert.matches('qnnpack chooses the scheme, one scale for each weight, and no library',
       tostring(ridge.quant.report(b)))
   end)

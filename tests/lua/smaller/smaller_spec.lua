@@ -190,6 +190,24 @@ describe('ridge.smaller', function()
       verdict = 'holds' }, rows[3])
   end)
 
+  it('has at its front what nothing beats in bytes, time and accuracy together', function()
+    local found = found_of.new {}
+    local function point(mb, drop, speedup)
+      found.points[#found.points + 1] = { mb = mb, drop = drop, speedup = speedup }
+    end
+    point(4, 0, 1)
+    point(4, 0, 2) -- beats the first one by its time alone,
+    point(2, 0.1, 2)
+    point(2, 0.2, 2) -- is beaten by its accuracy alone,
+    point(3, 0.1, 2) -- by its bytes alone,
+    point(2, 0.1, 2) -- by none of what is the same
+    found.points[7] = { why = 'infeasible' }
+    found:mark_front()
+    local front = {}
+    for i, p in ipairs(found.points) do front[i] = p.front end
+    assert.same({ false, true, true, false, false, true, false }, front)
+  end)
+
   it('tells shares apart that differ in the seventh digit', function()
     local a, b = { width = 0.5, pattern = 'block', sparsity = 0.3 },
       { width = 0.50000001, pattern = 'block', sparsity = 0.30000001 }

@@ -3,6 +3,7 @@
 -- typed: against what they stand for, in plans and graphs, and what is said of mistakes.
 
 local ridge = require 'ridge'
+local C = require 'ridge.ffi.lib'
 
 local function flat(x) return x:reshape(x.count):tolist() end
 
@@ -194,7 +195,9 @@ describe('weights of bytes', function()
       return { all, all:narrow(1, 1, 20), all:narrow(1, 21, 20), wide:narrow(2, 1, 64),
         wide:narrow(2, 65, 64), all:narrow(1, 1, 16):narrow(2, 1, 32), all:narrow(2, 1, 32),
         all:reshape(80, 32), all:narrow(1, 1, 32):reshape(64, 32):transpose(1, 2), wide,
-        all:reshape(40, 32, 2):select(3, 1) }
+        all:reshape(40, 32, 2):select(3, 1),
+        -- rows of whole words that begin in the middle of one
+        all:reshape(-1):narrow(1, 1, 38 * 66):reshape(38, 66):narrow(2, 1, 64) }
     end
     for _ = 1, 2 do
       for i, w in ipairs(ways()) do
@@ -203,6 +206,8 @@ describe('weights of bytes', function()
         assert.same(flat(wanted), flat(ridge.scaled_linear(x, w, 1, 1)), i)
         assert.same(flat(wanted), flat(ridge.scaled_linear(x, w, 1, 1)), i)
       end
+      -- and are not packed once more at each call
+      assert.is_true(tonumber(C.rg_tensor_packed_bytes(all._t)) > 0)
       ridge.no_grad(function() all:copy_(bytes(40, 64)) end)
     end
   end)
