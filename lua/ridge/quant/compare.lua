@@ -62,7 +62,7 @@ local function times(net, q, x, iterations)
     return (now() - begin) / 5
   end
   local each = math.ceil(iterations / (BLOCKS * SLOTS))
-  local slot = math.max(2.5e6, each * math.min(ns(a), ns(b)))
+  local slot = math.max(2.5e6, each * math.max(ns(a), ns(b)))
   -- a quantized net is meant to answer a little else: by how much is said by its answers
   local found = ab { a = a, b = b, check = false, blocks = BLOCKS, slot_ns = math.min(slot, 1e10) }
   return found, a, b

@@ -117,6 +117,21 @@ describe('the verdict of a comparison', function()
     assert.is_true(call.slot_ns >= 2.5e6 and call.slot_ns < 1e9)
   end)
 
+  -- of the slower one too: in a slot that is long enough for the other it has fewer
+  it('is of slots that hold all calls of the slower one', function()
+    local compare, calls = with_ab('ridge.quant.compare', { ratio = 1, ci_lo = 1, ci_hi = 1,
+      a_ns = 1, b_ns = 1, blocks = 12 })
+    local function dense(n) return nn.Sequential(nn.Linear(1024, n, { seed = 1 })):eval() end
+    local few, many = dense(2), dense(2048)
+    local function slot(a, b)
+      compare.compare(a, ridge.quant.half(b), { shape = { 64, 1024 }, iterations = 24 * 100 })
+      return calls[#calls].slot_ns
+    end
+    local least = slot(few, few)
+    assert.is_true(slot(many, few) > 4 * least)
+    assert.is_true(slot(few, many) > 4 * least)
+  end)
+
   it('is of inputs that are given or drawn alike each time', function()
     local compare = with_ab('ridge.quant.compare', { ratio = 1, ci_lo = 1, ci_hi = 1, a_ns = 1,
       b_ns = 1, blocks = 12 })
