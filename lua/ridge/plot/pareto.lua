@@ -102,7 +102,9 @@ local function knees(front, panel)
   return chosen
 end
 
+-- A name that is one column of text says by itself what it is.
 local function name_of(row, names)
+  if type(row[names]) == 'string' then return row[names] end
   local parts = {}
   for name in names:gmatch '[^,%s]+' do
     if row[name] ~= nil then
