@@ -149,6 +149,13 @@ describe('a pruned net', function()
       assert.matches('what is pruned would not stay 0', row.why)
     end
     assert.equal('w4', quant.report(quant.weights(net_of(), all)).layers[1].kind)
+    -- a mask that takes nothing is in nobody's way
+    local two = nn.Sequential(nn.Linear(32, 8, { seed = 1 }), nn.Linear(8, 32, { seed = 2 }),
+      nn.Linear(32, 4, { seed = 3 }))
+    ridge.no_grad(function() two[3].weight:add_(10) end)
+    local rows = quant.report(quant.weights(ridge.prune.magnitude(two, { sparsity = 0.3 }):eval(),
+      all)).layers
+    assert.same({ 'f32', 'w4' }, { rows[1].kind, rows[3].kind })
   end)
 
   it('is no place for the tensors of one that is not, and the other way round', function()

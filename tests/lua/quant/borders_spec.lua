@@ -330,7 +330,7 @@ describe('rounding for inputs that are told', function()
     local alike = awq.round(w, moments { ridge.ones(32):tolist() }, how)
     assert.is_nil(alike.factor)
     assert.same(groups.round(w, how).code:tolist(), alike.code:tolist())
-    -- a column that never counts is the outermost of its group: without it others are finer
+    -- a column that hardly counts is the outermost of its group: without it others are finer
     w = ridge.full(0.3, { 1, 32 })
     w:narrow(2, 1, 1):fill_(-8)
     local inputs = ridge.ones(32)
@@ -343,6 +343,13 @@ describe('rounding for inputs that are told', function()
     -- the middle of the largest and the smallest is 1
     assert.near(1, found.factor:max():item() * found.factor:min():item(), 1e-5)
     assert.is_true(found.factor:tolist()[1] < 1 and found.factor:tolist()[2] > 1)
+    -- one that never comes has no magnitude, and leaves the others their factors
+    inputs:narrow(1, 1, 1):fill_(0)
+    m = moments { inputs:tolist() }
+    found = awq.round(w, m, how)
+    assert.is_true(found.factor:isfinite():all():item() == 1)
+    assert.is_true(m:loss(found.value / found.factor - w) < 0.5 * m:loss(groups.round(w, how).value
+      - w))
   end)
 
   it('has moments as means, and magnitudes', function()

@@ -169,6 +169,18 @@ describe('quant.dynamic', function()
 end)
 
 describe('quant.half', function()
+  -- beyond 256 bf16 has not every whole number
+  it('takes whole numbers as they are', function()
+    local net = nn.Sequential(nn.Embedding(400, 4, { seed = 1 }), nn.Linear(4, 2, { seed = 2 }))
+      :eval()
+    local ids = ridge.arange(300, 399, 1, { dtype = 'i64' })
+    for _, dtype in ipairs { 'bf16', 'f16' } do
+      local y = ridge.quant.half(net, dtype)(ids)
+      assert.equal(dtype, y.dtype)
+      assert.is_true((y:to 'f32' - net(ids)):abs():max():item() < 0.05)
+    end
+  end)
+
   it('keeps half of the bytes in a copy', function()
     local net, x = net_of(), ridge.randn(3, 12)
     for _, dtype in ipairs { 'bf16', 'f16' } do

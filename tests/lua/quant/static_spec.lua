@@ -85,6 +85,29 @@ describe('normalisation behind dense layers', function()
   end)
 end)
 
+describe('normalisation behind dense layers in calls of several shapes', function()
+  it('stays where any of them has channels along another axis', function()
+    local Both = nn.class 'Both'
+    function Both:init()
+      self.part = self:child('part', nn.Sequential(nn.Linear(4, 8, { seed = 1 }),
+        nn.BatchNorm(8, { layout = 'nchw' })))
+    end
+    for _, first in ipairs { 3, 2 } do
+      function Both:forward(x)
+        local flat = x:narrow(2, 1, 1):reshape(-1, 4)
+        local a = self.part(first == 3 and x or flat)
+        local b = self.part(first == 3 and flat or x)
+        return a:reshape(16, -1):mean(2) + b:reshape(16, -1):mean(2)
+      end
+      local net, x = Both():eval(), ridge.randn(16, 8, 4, { generator = ridge.generator(3) })
+      ridge.no_grad(function() net.part[2].running_mean:copy_(ridge.arange(1, 8)) end)
+      local q = ridge.quant.static(net, { calibrate = loader(x, nil, 16), rows = false })
+      assert.equal('nn.BatchNorm', getmetatable(q.part[2]).__name)
+      assert.is_true(apart(q(x), net(x)) < 0.1)
+    end
+  end)
+end)
+
 describe('normalisation behind convolutions', function()
   -- images as wide as there are channels, so that either axis could be normalised
   it('is folded where both have channels along the same axis', function()
