@@ -96,8 +96,9 @@ end
 
 M.coded = coded
 
---- Why a matrix has no scales in f16, or nil: they may be too large, or round to 0 with a minimum
---- that does so too, and then nothing is left of a group that is not nothing beside the others.
+--- Why a matrix has no scales in f16, or nil: it may have none at all, or they may be too large, or
+--- round to 0 with a minimum that does so too, and then nothing is left of a group that is not
+--- nothing beside the others.
 ---@param weight Tensor [n_out x n_in] float, in whole groups
 ---@param found table what it was rounded to: scale, min
 ---@param opts table bits, group, minimum
@@ -106,6 +107,9 @@ function M.why_not(weight, found, opts)
   return in_no_grad(function()
     local scale, min = found.scale:to 'f32', found.min and found.min:to 'f32'
     if scale:isfinite():all():item() == 0 or min and min:isfinite():all():item() == 0 then
+      if weight:detach():isfinite():all():item() == 0 then
+        return 'its weight has nan or inf in it, which no range holds'
+      end
       return ('a scale of its weights is above %d, the largest number of f16'):format(M.MOST_SCALE)
     end
     local w = weight:detach():to('f32'):reshape(weight:size(1), -1, opts.group)

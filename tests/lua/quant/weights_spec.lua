@@ -384,6 +384,13 @@ describe('training with rounding', function()
     assert.matches('none of these layers was prepared', failure(ridge.quant.convert, net))
     local t = ridge.quant.prepare(net)
     assert.matches('1 is prepared already', failure(ridge.quant.prepare, t))
+    -- what training ended in is told as such, and not as numbers that are too large
+    for _, v in ipairs { 0 / 0, math.huge, -math.huge } do
+      local lost = ridge.quant.prepare(net)
+      ridge.no_grad(function() lost:parameters()[1].tensor:narrow(2, 1, 1):fill_(v) end)
+      assert.matches('weights_spec.lua:%d+: quant.convert: 1: its weight has nan or inf in it',
+        failure(ridge.quant.convert, lost))
+    end
     assert.matches('no dense layer is left', failure(ridge.quant.prepare, net, { skip = { '1' } }))
   end)
 end)
