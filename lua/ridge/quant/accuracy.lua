@@ -45,6 +45,7 @@ local function add(sums, a, b, labels)
   local function count(flag) return flag:to('i64'):sum():item() end
   local both = count(right_a:logical_and(right_b))
   sums.n = sums.n + labels:size(1)
+  sums.answered = sums.answered + count(class_a:ge(0))
   sums.both = sums.both + both
   sums.only_a = sums.only_a + count(right_a) - both
   sums.only_b = sums.only_b + count(right_b) - both
@@ -63,11 +64,14 @@ end
 ---@return table found n, original and quantized (share right, with lo, hi), difference (lo, hi),
 ---  only_original, only_quantized, p (exact McNemar), changed, kl (nats a row)
 function M.pair(a, b, loader, what, name)
-  local s = { n = 0, both = 0, only_a = 0, only_b = 0, changed = 0, kl = 0 }
+  local s = { n = 0, answered = 0, both = 0, only_a = 0, only_b = 0, changed = 0, kl = 0 }
   for x, labels in batches.each(loader, nil, what, name or 'test') do
     local y = inference(a, x)
     check(y, labels, what)
     add(s, y, inference(b, x), labels)
+  end
+  if s.n > 0 and s.answered == 0 then -- nothing changes such an answer for the worse
+    blame.raise(('%s: the net itself gives nan for each of %d rows'):format(what, s.n))
   end
   local function share(hits)
     local lo, hi = proportion.interval(hits, s.n)

@@ -339,3 +339,20 @@ describe('the journal of a search', function()
     assert.is_nil(io.open(j.path))
   end)
 end)
+
+describe('a net whose own answers are all nan', function()
+  it('is refused where nets are compared on labelled rows: no change would be a drop', function()
+    local net, validate = case()
+    local broken = net:clone()
+    ridge.no_grad(function() broken[3].bias:fill_(0 / 0) end)
+    local said = 'the net itself gives nan for each of 200 rows'
+    assert.matches(said, failure(ridge.quant.sensitivity, broken, { validate = validate,
+      rows = false, kinds = { 'i8' } }), 1, true)
+    assert.matches(said, failure(ridge.quant.search, broken, { validate = validate, rows = false }),
+      1, true)
+    local part = net:clone() -- one class of four: nan in each row as well
+    ridge.no_grad(function() part[3].bias[2] = 0 / 0 end)
+    assert.matches(said, failure(ridge.quant.search, part, { validate = validate, rows = false }),
+      1, true)
+  end)
+end)
