@@ -258,10 +258,7 @@ local function trust_of(neighbour)
   io.stderr:write(('%s: what processes differ by, %g min\n'):format(neighbour, opt.trust))
   local s = trust.summary(trust.measure { minutes = opt.trust })
   check()
-  local found = { up = s.up, down = s.down, seconds = s.seconds, minutes = s.minutes, kinds = {} }
-  for _, k in ipairs(s.kinds) do
-    found.kinds[k.kind] = { up = k.up, down = k.down, minutes = k.minutes }
-  end
+  local found = trust.known(s)
   keep { key = key, neighbour = neighbour, what = 'trust', found = found }
 end
 

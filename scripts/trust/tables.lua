@@ -63,8 +63,8 @@ local ESTIMATORS = {
   end },
   { 'trust', 'quick after trust', function(run, kind)
     local q = run.quick and run.quick.found[kind]
-    local known = run.trust and variation.drifted(run.trust, run.trust.seconds)
-    return q and known and widened(q, variation.of_kind(known, q.like)) or nil
+    return q and run.trust and widened(q, variation.of_kind(variation.of { trust = run.trust },
+      q.like)) or nil
   end },
   { 'quick', 'same samples, old', function(run, kind)
     return run.quick and of_rounds(run.quick.found[kind].rounds) or nil
@@ -141,23 +141,27 @@ end
 -- runs of the groups before, as sweeps that are stored.
 local function add_sources(own)
   for _, run in ipairs(own.runs) do
-    local calibration, clocks = nil, {}
-    if run.trust then
-      calibration = { trust = { minutes = run.trust.minutes, seconds = run.trust.seconds } }
-      for kind, k in pairs(run.trust.kinds) do calibration.trust['minutes.' .. kind] = k.minutes end
-    end
+    local clocks = {}
     for _, other in ipairs(own.runs) do
       if other.group < run.group then clocks[#clocks + 1] = clock_of(other) end
     end
-    run.source = minutes.source(calibration, clocks)
+    run.source = minutes.source(run.trust and { trust = run.trust }, clocks)
   end
+end
+
+-- What `ridge trust` found, as a calibration has it; rows of before have a table of each kind.
+local function trust_of(found)
+  for kind, each in pairs(found.kinds or {}) do
+    for name, value in pairs(each) do found[name .. '.' .. kind] = value end
+  end
+  return found
 end
 
 -- The rows as runs: by neighbour, a list of runs with what was taken of each.
 local function runs_of(rows)
   local by_name, order, trust = {}, {}, {}
   for _, row in ipairs(rows) do
-    if row.what == 'trust' then trust[row.neighbour] = row.found end
+    if row.what == 'trust' then trust[row.neighbour] = trust_of(row.found) end
   end
   for _, row in ipairs(rows) do
     local own = by_name[row.neighbour]

@@ -81,6 +81,25 @@ function M.spread(groups, seconds)
   return interval.t_factor(0.95, #groups - 1) / 2 * math.sqrt(variance)
 end
 
+--- How far a process lies from those of its own group, 95 %: beside M.spread what two processes of
+--- any groups differ by, each part of it once.
+---@param groups table[]  of M.groups
+---@return number up      of the logarithm
+---@return number down
+-- >> minutes.near { { logs = { 0, 0, 1 } } }
+function M.near(groups)
+  local logs = {}
+  for _, group in ipairs(groups) do
+    local n, med = #group.logs, statistics.median(group.logs)
+    -- a median of few lies too near to each of them
+    local more = n > 1 and math.sqrt(n / (n - 1)) or 1
+    for _, log in ipairs(group.logs) do logs[#logs + 1] = (log - med) * more end
+  end
+  local sorted = statistics.sorted(logs)
+  return math.max(0, statistics.quantile(sorted, 0.975)),
+    math.max(0, -statistics.quantile(sorted, 0.025))
+end
+
 --- How long a group of a record is: a minute, or a ninth of a record of less than ten.
 ---@param seconds number|nil  how long the record is
 ---@return number seconds
@@ -124,7 +143,7 @@ function M.source(calibration, clocks)
   if seconds < M.SHORT then return { sd = rest, kinds = kinds, how = how } end
   if variation.unseen(seconds) == 0 then rest = 0 end
   for _, kind in ipairs(variation.KINDS) do
-    local seen = trust['minutes.' .. kind]
+    local seen = variation.found(trust, 'minutes', kind)
     kinds[kind] = seen and beside(seen, rest)
   end
   return { sd = beside(trust.minutes, rest), kinds = kinds, how = rest == 0 and 'trust' or 'short' }

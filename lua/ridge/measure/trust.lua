@@ -2,7 +2,7 @@
 --- What this machine can promise: its states and how long they last, and by how much passes,
 --- processes and layouts differ.
 --
--- Fresh processes, one after the other over some minutes, each time four kinds of work: every kind
+-- Fresh processes, one after the other over some minutes, each time six kinds of work: every kind
 -- made twice, so that two layouts stand side by side, and every copy timed in a few windows.  In
 -- between, this process watches the smallest work, window by window.  From that follows which
 -- differences can be told apart here, and what another process would differ by
@@ -35,15 +35,21 @@ local SPEC = {
 M.KINDS = variation.KINDS
 M.WORDS = { small = 'x + 1, 64 floats (L1)',
             linear = 'linear, 16 x 256 x 256 (L2)',
-            softmax = 'softmax, 60 x 1000', streaming = 'x + 1, 4 M floats (memory)' }
+            softmax = 'softmax, 60 x 1000', l2 = 'x + 1, 32 K floats (L2)',
+            l3 = 'x + 1, 512 K floats (L3)', streaming = 'x + 1, 4 M floats (memory)' }
 
 local COPIES, WINDOWS = 2, 3
 
-local MADE = {
-  small = function(r)
-    local x = r.randn(64)
+-- x + 1: what is read and written again is 8 bytes a value.
+local function added(n)
+  return function(r)
+    local x = r.randn(n)
     return r.capture(function() return x + 1 end)
-  end,
+  end
+end
+
+local MADE = {
+  small = added(64), l2 = added(2 ^ 15), l3 = added(2 ^ 19), streaming = added(4000000),
   linear = function(r)
     local x, w = r.randn(16, 256), r.randn(256, 256)
     return r.capture(function() return x:matmul(w) end)
@@ -51,10 +57,6 @@ local MADE = {
   softmax = function(r)
     local x = r.randn(60, 1000)
     return r.capture(function() return x:softmax() end)
-  end,
-  streaming = function(r)
-    local x = r.randn(4000000)
-    return r.capture(function() return x + 1 end)
   end,
 }
 
@@ -198,9 +200,11 @@ local function kind_of(record, kind)
     moments[i] = { at = record.passes[i].at_s, log = logs[i] }
   end
   local sorted, generator = statistics.sorted(logs), random.new(5)
+  local groups = minutes.groups(moments, seconds_of(record))
+  local near_up, near_down = minutes.near(groups)
   local out = { kind = kind, found = found, quiet = passes.quiet(windows), logs = logs,
     sd = statistics.sd(logs), robust = robust_sd(logs), layout = robust_sd(layouts) / sqrt(2),
-    minutes = minutes.spread(minutes.groups(moments, seconds_of(record)), seconds_of(record)),
+    minutes = minutes.spread(groups, seconds_of(record)), near_up = near_up, near_down = near_down,
     within = sqrt(squares / math.max(dof, 1)), up = math.max(0, statistics.quantile(sorted, 0.975)),
     down = math.max(0, -statistics.quantile(sorted, 0.025)), alone = {}, paired = {} }
   for _, n in ipairs(COUNTS) do
@@ -248,7 +252,8 @@ end
 ---@return table summary  threads, n (processes), seconds, kinds (each kind, found and quiet (of
 ---  ridge.measure.passes), sd, robust, layout, within, minutes (standard deviation between
 ---  minutes, or ninths of a record of less than ten;
----  nil where it ran less than one), up, down, alone and paired (half-widths by
+---  nil where it ran less than one), up, down, near_up and near_down (how far processes lie from
+---  those of the same minute), alone and paired (half-widths by
 ---  number of passes)), states (n, share_slow, factor, fast_s, slow_s), up, down and
 ---  minutes (the largest of all kinds)
 function M.summary(record)
@@ -270,7 +275,8 @@ end
 --- Rows to be stored beside ceilings: trust.up, trust.down and of each kind trust.up.KIND,
 --- trust.down.KIND (what measure.calibration gives to intervals), trust.sd.KIND, trust.layout.KIND,
 --- trust.paired.KIND, trust.processes and trust.seconds; of a minute or more also trust.minutes and
---- trust.minutes.KIND (what the times of a short sweep are widened by).
+--- trust.minutes.KIND (what the times of a short sweep are widened by), trust.near_up.KIND and
+--- trust.near_down.KIND (what an interval of one process is widened by beside that).
 ---@param summary table
 ---@return table[] rows  name, threads, unit, value
 function M.rows(summary)
@@ -290,9 +296,23 @@ function M.rows(summary)
     add('sd.' .. k.kind, k.sd)
     add('layout.' .. k.kind, k.layout)
     add('paired.' .. k.kind, k.paired[COUNTS[2]])
-    if summary.minutes then add('minutes.' .. k.kind, k.minutes) end
+    if k.minutes then
+      add('minutes.' .. k.kind, k.minutes)
+      add('near_up.' .. k.kind, k.near_up)
+      add('near_down.' .. k.kind, k.near_down)
+    end
   end
   return rows
+end
+
+--- The same as a calibration has them: of ridge.measure.variation and ridge.measure.minutes.
+---@param summary table
+---@return table trust  names without 'trust.', and their values
+-- >> variation.of { trust = trust.known(trust.summary(record)) }
+function M.known(summary)
+  local out = {}
+  for _, row in ipairs(M.rows(summary)) do out[row.name:match '^trust%.(.*)'] = row.value end
+  return out
 end
 
 --- Rows of the picture: each time over the median of its kind.
@@ -389,9 +409,11 @@ function M.text(summary)
       table.concat(alone, ' / '), table.concat(paired, ' / '))
   end
   lines[#lines + 1] = ''
-  lines[#lines + 1] = 'An interval of one process (quick, %bench) is widened by what processes'
+  local between = variation.known(M.known(summary))
+  lines[#lines + 1] = ('An interval of one process (quick, %%bench) is widened by what processes%s')
+    :format(summary.minutes and ' and times' or '')
   lines[#lines + 1] = ('of its kind of work differ by; where the kind is not known, as of a '
-    .. 'function: %s.'):format(ratio.range(exp(-summary.up), exp(summary.down)))
+    .. 'function: %s.'):format(ratio.range(exp(-between.up), exp(between.down)))
   local drift = variation.unseen(summary.seconds)
   if drift > 0 then
     lines[#lines + 1] = ('Beside it stand %s, assumed, for what changes within ten minutes: '

@@ -17,7 +17,7 @@ local M = {}
 --- in 74 % (83 is perfect; results/kept/trust_quiet.txt).
 local CACHED = { up = 0.24, down = 0.24, how = 'prior' }
 M.PRIOR = { up = 0.34, down = 0.34, how = 'prior',
-  kinds = { small = CACHED, linear = CACHED, softmax = CACHED } }
+  kinds = { small = CACHED, linear = CACHED, softmax = CACHED, l2 = CACHED, l3 = CACHED } }
 
 --- What the same process would differ by ten minutes later, which a shorter `ridge trust` cannot
 --- see: twice a standard deviation of the logarithm. The median of 40 processes within five minutes
@@ -40,11 +40,14 @@ M.NONE = { up = 0, down = 0, how = 'none' }
 
 --- The kinds of work that `ridge trust` tells apart: they move by different factors when the
 --- machine does, and on a loaded one the worst of them says nothing of the others.
-M.KINDS = { 'small', 'linear', 'softmax', 'streaming' }
+M.KINDS = { 'small', 'linear', 'softmax', 'l2', 'l3', 'streaming' }
 
--- Bytes of a call that stay in a L1, and from which on memory is what is measured; and
--- operations a byte from which on arithmetic is.
-local SMALL, LARGE, DENSE = 2 ^ 15, 2 ^ 24, 2
+-- What stood for a kind that an older `ridge trust` did not measure.
+local BEFORE = { l2 = 'softmax', l3 = 'softmax' }
+
+-- Bytes of a call that stay in a L1, in a L2, and from which on memory is what is measured;
+-- operations a byte below which moving them takes the time, and from which on arithmetic does.
+local SMALL, MIDDLE, LARGE, MOVED, DENSE = 2 ^ 15, 2 ^ 20, 2 ^ 24, 0.5, 2
 
 --- The kind that a call is like, by what it costs; nil where nobody knows that.
 ---@param cost table|nil     flops, bytes of one call
@@ -54,8 +57,51 @@ function M.kind_of(cost)
   local bytes, flops = cost and cost.bytes, cost and cost.flops
   if not bytes or bytes <= 0 then return nil end
   if bytes <= SMALL then return 'small' end
-  if flops and flops >= DENSE * bytes then return 'linear' end
-  return bytes >= LARGE and 'streaming' or 'softmax'
+  flops = flops or 0
+  if flops >= DENSE * bytes then return 'linear' end
+  if bytes >= LARGE then return 'streaming' end
+  -- of a softmax 95 % of the processes lay within a quarter where x + 1 in a L2 had two states,
+  -- 2.2 times apart (results/kept/trust_zen3.txt)
+  if flops >= MOVED * bytes then return 'softmax' end
+  return bytes <= MIDDLE and 'l2' or 'l3'
+end
+
+--- What `ridge trust` found of a kind of work, by the name of a row without the kind.
+---@param trust table   of measure.calibration
+---@param name string   'up', 'minutes', ...
+---@param kind string   one of M.KINDS
+---@return number|nil value  of the kind that stood for it where trust is older than the kind
+-- >> variation.found({ ['up.softmax'] = 0.2 }, 'up', 'l2') == 0.2
+function M.found(trust, name, kind)
+  local own, before = trust[name .. '.' .. kind], BEFORE[kind]
+  -- of a kind that it measured nothing is another's
+  if own or not before or trust['up.' .. kind] then return own end
+  return trust[name .. '.' .. before]
+end
+
+-- What another process differs by, of a kind: its minutes (or ninths of a shorter trust), which a
+-- measurement of a second lies in one of, on either side, as few of them were seen; and what
+-- processes within such a stretch differ by.  What all of them differ by about one median says
+-- less where states dwell: which of two states that median lies in is an accident of the minutes.
+local function of_trust(trust, kind)
+  local up, down = M.found(trust, 'near_up', kind), M.found(trust, 'near_down', kind)
+  local sd = M.found(trust, 'minutes', kind)
+  if not (up and down and sd) then return nil end   -- of less than a minute, or an older ridge
+  return math.sqrt(up ^ 2 + (2 * sd) ^ 2), math.sqrt(down ^ 2 + (2 * sd) ^ 2)
+end
+
+--- What `ridge trust` found, as of what it saw.
+---@param trust table      of measure.calibration, with up and down
+---@return table between   see M.of
+function M.known(trust)
+  local between = { up = trust.up, down = trust.down, how = 'trust', kinds = {} }
+  for _, kind in ipairs(M.KINDS) do
+    local up, down = of_trust(trust, kind)
+    between.up, between.down = math.max(between.up, up or 0), math.max(between.down, down or 0)
+    if not up then up, down = M.found(trust, 'up', kind), M.found(trust, 'down', kind) end
+    if up and down then between.kinds[kind] = { up = up, down = down, how = 'trust.' .. kind } end
+  end
+  return between
 end
 
 --- What `ridge trust` found, with the drift that it was too short to see.
@@ -84,12 +130,7 @@ end
 function M.of(calibration, services)
   local trust = calibration and calibration.trust
   if trust and trust.up and trust.down then
-    local between = { up = trust.up, down = trust.down, how = 'trust', kinds = {} }
-    for _, kind in ipairs(M.KINDS) do
-      local up, down = trust['up.' .. kind], trust['down.' .. kind]
-      if up and down then between.kinds[kind] = { up = up, down = down, how = 'trust.' .. kind } end
-    end
-    return M.drifted(between, trust.seconds)
+    return M.drifted(M.known(trust), trust.seconds)
   end
   return services and M.NONE or M.PRIOR
 end

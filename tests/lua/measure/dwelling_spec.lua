@@ -3,47 +3,14 @@
 -- dwell for as long as the sweep: recorded passes of nine kinds of work, pieced together to hours,
 -- by what a `ridge trust` at another time has seen of them.
 
+local dwelling = require 'tests.lua.measure.dwelling'
 local minutes = require 'ridge.measure.minutes'
 local passes = require 'ridge.measure.passes'
 local random = require 'ridge.measure.random'
 local statistics = require 'ridge.measure.statistics'
 
--- Of each kind the groups that were recorded, logarithms over the median of all.
-local function recorded()
-  local series, names, list = {}, {}, nil
-  for line in io.lines 'tests/fixtures/dwelling.txt' do
-    local name = line:match '^(.*): group %d$'
-    if name then
-      if not series[name] then series[name], names[#names + 1] = {}, name end
-      list = {}
-      table.insert(series[name], list)
-    elseif list then
-      for value in line:gmatch '%d+' do list[#list + 1] = math.log(tonumber(value) / 1000) end
-    end
-  end
-  return series, names
-end
-
-local series, NAMES = recorded()
-local STEP_S, PIECE_S, HOURS_S = 7.5, 150, 7200
-
--- Two hours: pieces of the recording of two and a half minutes on average, one behind the other.
-local function timeline(r, groups)
-  local out = {}
-  while #out < HOURS_S / STEP_S do
-    local group = groups[r:integer(#groups)]
-    local n = math.min(#group, 1 + math.floor(-math.log(1 - r:uniform()) * PIECE_S / STEP_S))
-    local from = r:integer(#group - n + 1) - 1
-    for i = 1, n do out[#out + 1] = group[from + i] end
-  end
-  return out
-end
-
--- What a pass at a moment finds: one of the five that were recorded around it.
-local function at(r, line, seconds)
-  local i = math.floor(seconds / STEP_S) + r:integer(5) - 2
-  return line[math.max(1, math.min(#line, i))]
-end
+local series, NAMES = dwelling.recorded 'tests/fixtures/dwelling.txt'
+local at, timeline = dwelling.at, dwelling.timeline
 
 local function sweep_of(r, line, from, seconds)
   local times, meds = {}, {}
@@ -56,10 +23,7 @@ end
 
 -- What a `ridge trust` of so many seconds finds, a process each one and a half.
 local function trust_of(r, line, from, seconds)
-  local moments = {}
-  for s = 0, seconds - 1.5, 1.5 do
-    moments[#moments + 1] = { at = s, log = at(r, line, from + s) }
-  end
+  local moments = dwelling.moments(r, line, from, seconds)
   local sd = minutes.spread(minutes.groups(moments, seconds), seconds)
   return { trust = { minutes = sd, seconds = seconds } }
 end

@@ -130,6 +130,24 @@ describe('what minutes differ by', function()
         { at = 179, log = 4 } }, 180))
   end)
 
+  it('leaves what processes of one group differ by, each side by itself', function()
+    local r, list = random.new(12), {}
+    for i = 1, 400 do
+      local logs = {}
+      for k = 1, 40 do logs[k] = math.abs(0.1 * r:normal()) + (i % 2) end
+      list[i] = { at = 60 * i, logs = logs }
+    end
+    local high, low = minutes.near(list)
+    -- of a folded normal: median 0.0674, quantiles 0.224 and 0.0031; the two levels are not in it
+    near(0.224 - 0.0674, high, 0.05)
+    near(0.0674 - 0.0031, low, 0.05)
+    -- two of a group stand half of what they differ by from their middle: times the root of two
+    high, low = minutes.near { { logs = { 1, 3 } }, { logs = { 7 } } }
+    near(math.sqrt(2) * 0.95, high, 1e-12)
+    near(math.sqrt(2) * 0.95, low, 1e-12)
+    assert.same({ 0, 0 }, { minutes.near { { logs = { 7 } } } })
+  end)
+
   it('does not take a stall for a minute', function()
     local list = groups(random.new(9), 12, 300, 0, 0.01)
     for _, group in ipairs(list) do group.logs[3] = 2 end
@@ -173,6 +191,11 @@ describe('what minutes differ by', function()
       near(math.sqrt(0.007 ^ 2 + minutes.spread(clocks) ^ 2), clock.sd)
       assert.is_nil(short.kinds.linear)
     end
+    -- of caches that an older one did not measure: what it knows of a softmax
+    assert.is_nil(source.kinds.l2)
+    trust.seconds, trust['minutes.softmax'] = 600, 0.003
+    assert.same({ 0.003, 0.003 }, { minutes.source({ trust = trust }).kinds.l2,
+      minutes.source({ trust = trust }).kinds.l3 })
     trust.minutes = nil   -- of an older ridge
     assert.equal('clock', minutes.source({ trust = trust }, clocks).how)
     assert.equal(variation.DRIFT / 2, minutes.source({}, { clocks[1] }).sd)

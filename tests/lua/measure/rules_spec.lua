@@ -155,10 +155,11 @@ end)
 describe('what another run would differ by', function()
   it('is that of the kind of work', function()
     local KB, MB = 1024, 2 ^ 20
-    for _, case in ipairs { { 32 * KB, nil, 'small' }, { 32 * KB + 1, nil, 'softmax' },
+    for _, case in ipairs { { 32 * KB, nil, 'small' }, { 32 * KB + 1, nil, 'l2' },
         { 32 * KB, 1e12, 'small' }, { MB, 2 * MB, 'linear' }, { MB, 2 * MB - 1, 'softmax' },
-        { 16 * MB, nil, 'streaming' }, { 16 * MB - 1, 0, 'softmax' },
-        { 16 * MB, 32 * MB, 'linear' },
+        { 16 * MB, nil, 'streaming' }, { 16 * MB - 1, 8 * MB, 'softmax' },
+        { MB, MB / 2, 'softmax' }, { MB, MB / 2 - 1, 'l2' }, { MB + 1, nil, 'l3' },
+        { 16 * MB - 1, 0, 'l3' }, { 16 * MB, 8 * MB, 'streaming' }, { 16 * MB, 32 * MB, 'linear' },
         { 0, 5, nil }, { nil, 5, nil }, { 1, nil, 'small' } } do
       assert.equal(case[3], variation.kind_of { bytes = case[1], flops = case[2] })
     end
@@ -191,6 +192,44 @@ describe('what another run would differ by', function()
       assert.near(0.05, known.kinds.small.down, 1e-12)
       assert.same({ 'trust', 'trust.small' }, { known.how, known.kinds.small.how })
     end
+  end)
+
+  it('is of the minutes that trust saw, on both sides, beside processes within them', function()
+    local trust = { up = 0.1, down = 0.2, seconds = 600, ['up.small'] = 0.1, ['down.small'] = 0.2,
+      ['near_up.small'] = 0.06, ['near_down.small'] = 0.15, ['minutes.small'] = 0.04 }
+    local known = variation.of { trust = trust }
+    -- 3 4 5, and 8 15 17: 0.08 are two standard deviations
+    assert.near(0.1, known.kinds.small.up, 1e-12)
+    assert.near(0.17, known.kinds.small.down, 1e-12)
+    assert.equal('trust.small', known.kinds.small.how)
+    assert.same({ 0.1, 0.2 }, { known.up, known.down })
+    trust['minutes.small'] = 0.4   -- what nobody knows is like the kind that differs most
+    known = variation.of { trust = trust }
+    assert.near((0.06 ^ 2 + 0.8 ^ 2) ^ 0.5, known.up, 1e-12)
+    assert.near((0.15 ^ 2 + 0.8 ^ 2) ^ 0.5, known.down, 1e-12)
+    for _, name in ipairs { 'minutes.small', 'near_up.small', 'near_down.small' } do
+      local kept = trust[name]   -- a trust of less than a minute, or of before: as it said it
+      trust[name] = nil
+      assert.same({ 0.1, 0.2, 0.1, 0.2 }, { variation.of({ trust = trust }).kinds.small.up,
+        variation.of({ trust = trust }).kinds.small.down, variation.of({ trust = trust }).up,
+        variation.of({ trust = trust }).down })
+      trust[name] = kept
+    end
+  end)
+
+  it('is of a softmax for caches that an older trust did not measure', function()
+    local trust = { up = 0.9, down = 0.9, seconds = 600, ['up.softmax'] = 0.1,
+      ['down.softmax'] = 0.2, ['minutes.softmax'] = 0.03 }
+    for _, kind in ipairs { 'l2', 'l3' } do
+      assert.same({ up = 0.1, down = 0.2, how = 'trust.' .. kind },
+        variation.of({ trust = trust }).kinds[kind])
+      assert.equal(0.03, variation.found(trust, 'minutes', kind))
+    end
+    assert.is_nil(variation.of({ trust = trust }).kinds.linear)
+    trust['up.l2'], trust['down.l2'] = 0.3, 0.4
+    assert.same({ 0.3, 0.4, 0.1 }, { variation.of({ trust = trust }).kinds.l2.up,
+      variation.of({ trust = trust }).kinds.l2.down, variation.of({ trust = trust }).kinds.l3.up })
+    assert.is_nil(variation.found(trust, 'minutes', 'l2'))
   end)
 
   it('assumes more of memory, and of calls without a known cost, before trust has run', function()

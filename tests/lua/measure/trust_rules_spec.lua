@@ -52,8 +52,9 @@ describe('what processes differ by', function()
     for seed = 1, 9 do
       local draw = seeded(seed)
       local record = { threads = 2, passes = {}, windows = {} }
+      local apart = seed % 2 == 0 and 12 or 3   -- a minute or more, and less
       for i = 1, 5 + draw(9) do
-        local pass = { at_s = 3 * i }
+        local pass = { at_s = apart * i }
         for k, kind in ipairs(trust.KINDS) do
           pass[kind] = { {}, {} }
           local base = 1000 * k * (1 + draw(30) / 100)
@@ -82,11 +83,25 @@ describe('what processes differ by', function()
         local found = passes.interval(meds, { windows = windows })
         local logs = {}
         for i, ns in ipairs(meds) do logs[i] = math.log(ns / found.med) end
-        local own = got.kinds[k]
+        local own, groups, near = got.kinds[k], {}, {}
+        local ninth = apart * #record.passes / 9
+        for i, log in ipairs(logs) do
+          local g = math.floor(apart * i / ninth)
+          groups[g] = groups[g] or {}
+          table.insert(groups[g], log)
+        end
+        for _, group in pairs(groups) do
+          for _, log in ipairs(group) do
+            near[#near + 1] = (log - median(group)) * math.sqrt(#group / math.max(1, #group - 1))
+          end
+        end
+        assert.equal(apart * #record.passes >= 60 and #record.passes > 4, own.minutes ~= nil)
         same({ kind = kind, found = found, quiet = passes.quiet(windows), logs = logs,
           sd = statistics.sd(logs), robust = robust(logs), layout = robust(layouts) / math.sqrt(2),
           within = math.sqrt(squares / dof), up = math.max(0, quantile(logs, 0.975)),
-          down = math.max(0, -quantile(logs, 0.025)), alone = own.alone, paired = own.paired },
+          down = math.max(0, -quantile(logs, 0.025)), alone = own.alone, paired = own.paired,
+          near_up = math.max(0, quantile(near, 0.975)),
+          near_down = math.max(0, -quantile(near, 0.025)), minutes = own.minutes },
           own, kind .. ' of seed ' .. seed)
         for _, n in ipairs { 5, 9, 12 } do -- of drawn ones; more of them are surer
           assert.is_true(own.alone[n] > 0 and own.alone[n] <= own.alone[5])
@@ -94,7 +109,8 @@ describe('what processes differ by', function()
         end
         up, down = math.max(up, own.up), math.max(down, own.down)
       end
-      same({ threads = 2, n = #record.passes, seconds = 3 * #record.passes, up = up, down = down,
+      same({ threads = 2, n = #record.passes, seconds = apart * #record.passes,
+        minutes = got.minutes, up = up, down = down,
         states = states(record.windows), kinds = got.kinds }, got, 'seed ' .. seed)
       two = two + (got.states.n == 2 and 1 or 0)
       for n, word in pairs { 'thread', 'threads' } do
@@ -114,6 +130,10 @@ describe('what processes differ by', function()
         for name, value in pairs { up = k.up, down = k.down, sd = k.sd, layout = k.layout,
             paired = k.paired[9] } do
           want['trust.' .. name .. '.' .. k.kind] = value
+        end
+        for _, name in ipairs(k.minutes and { 'minutes', 'near_up', 'near_down' } or {}) do
+          want['trust.' .. name .. '.' .. k.kind] = k[name]
+          want['trust.minutes'] = got.minutes
         end
       end
       same(want, rows, 'rows')

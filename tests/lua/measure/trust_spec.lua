@@ -100,6 +100,26 @@ sees that.]],
           fast_s = { 2, 3.5 }, slow_s = { 0.5, 0.75 } } })
   end)
 
+  it('says of a minute or more what intervals of one process hold of its pieces', function()
+    local record = record_of(60, { process = 0.01, layout = 0.01, window = 0.01 })
+    for i, pass in ipairs(record.passes) do   -- two states of 30 s and of 60, a factor of 1.5
+      pass.at_s = 3 * i
+      for _, copy in ipairs(i > 10 and i <= 30 and pass.l2 or {}) do
+        for w = 1, 3 do copy[w] = 1.5 * copy[w] end
+      end
+    end
+    record.seconds = 183
+    local s = trust.summary(record)
+    local known = variation.of { trust = trust.known(s) }
+    local l2, softmax = known.kinds.l2, known.kinds.softmax
+    -- of the median of all, which lies in the fast state, no run is lower by more than 4 %
+    assert.is_true(s.kinds[4].down < 0.04, s.kinds[4].down)
+    assert.is_true(l2.down > math.log(1.5) and l2.up > math.log(1.5) and l2.up < 0.6, l2.up)
+    assert.is_true(softmax.up < 0.08 and softmax.down < 0.08)
+    assert.same({ l2.up, l2.down }, { known.up, known.down })
+    assert.matches('what processes and times\nof its kind', trust.text(s))
+  end)
+
   it('is an interval that no end leaves: factors, never below 0', function()
     local text = trust.text(trust.summary(record_of(12, { process = 2, layout = 1, window = 1 })))
     assert.is_nil(text:find('%-%d%d%d'))
@@ -144,7 +164,8 @@ sees that.]],
     assert.equal('prior', variation.of_call(variation.PRIOR, { bytes = 512 }).how)
     -- the kinds are what ridge trust measures under these names
     for i, cost in ipairs { { bytes = 512, flops = 64 }, { bytes = 295e3, flops = 2.1e6 },
-                            { bytes = 480e3, flops = 3e5 }, { bytes = 32e6, flops = 4e6 } } do
+                            { bytes = 480e3, flops = 3e5 }, { bytes = 2 ^ 18, flops = 2 ^ 15 },
+                            { bytes = 2 ^ 22, flops = 2 ^ 19 }, { bytes = 32e6, flops = 4e6 } } do
       assert.equal(trust.KINDS[i], variation.kind_of(cost))
     end
   end)
