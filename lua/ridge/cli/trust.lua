@@ -14,7 +14,7 @@ M.usage = 'ridge trust [--minutes 3] [--threads 2] [-o trust.png]'
 local SPEC = {
   about = [[
 Measures for some minutes what this machine can promise: which states it has and how long they last,
-how far passes, fresh processes and layouts in memory lie apart for four kinds of work, and which
+how far passes, fresh processes and layouts in memory lie apart for six kinds of work, and which
 differences can therefore be told apart. What it finds is kept: calibrations and intervals from one
 process (quick, %bench) use it, and so do the times of sweeps that take less than ten minutes: as
 they are of this machine when it took ten minutes or more, with an assumed drift beside when it took
@@ -36,7 +36,7 @@ local function print_json(summary, rows)
   for i, k in ipairs(summary.kinds) do
     kinds[i] = { kind = k.kind, med_ns = k.found.med, lo_ns = k.found.lo, hi_ns = k.found.hi,
       quiet_ns = k.quiet and k.quiet.med, sd = k.sd, layout = k.layout, within = k.within,
-      up = k.up, down = k.down, minutes = k.minutes }
+      up = k.up, down = k.down, minutes = k.minutes, near_up = k.near_up, near_down = k.near_down }
   end
   plain.print(canonical.encode { version = 1, threads = summary.threads, processes = summary.n,
     seconds = summary.seconds, minutes = summary.minutes, up = summary.up, down = summary.down,
