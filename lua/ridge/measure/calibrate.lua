@@ -320,6 +320,18 @@ function M.calibrate(given)
   return told.calibration(list)
 end
 
+-- When the newest `ridge trust` was kept. One of less than a minute leaves out some rows; those that
+-- an older one left under their names say nothing of the minutes that it ran.
+local function trust_at(list, threads)
+  local at
+  for _, row in ipairs(list) do
+    if type(row) == 'table' and row.threads == threads and row.name:find '^trust%.' then
+      at = math.max(at or 0, row.at or 0)
+    end
+  end
+  return at
+end
+
 --- What a block needs of a calibration: the rows of one thread count, by name.
 ---@param list table[]     from calibrate, or the same rows read back from a database
 ---@param threads integer
@@ -331,7 +343,7 @@ function M.calibration(list, threads)
     blame.raise(('measure.calibration: rows of measure.calibrate are expected, got %s'):format(
       blame.show(list)))
   end
-  local out, any = { ceilings = {} }, false
+  local out, any, newest = { ceilings = {} }, false, trust_at(list, threads)
   for _, row in ipairs(list) do
     if type(row) == 'table' and row.threads == threads then
       any = true
@@ -339,7 +351,7 @@ function M.calibration(list, threads)
       local trust = row.name:match('^trust%.(.+)$')
       if trust then
         out.trust = out.trust or {}
-        out.trust[trust] = row.value
+        if (row.at or 0) == newest then out.trust[trust] = row.value end
       elseif noise then
         out.noise = out.noise or {}
         out.noise[noise] = row.value

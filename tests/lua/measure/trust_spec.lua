@@ -144,6 +144,23 @@ sees that.]],
     assert.is_nil(calibrate.calibration(trust.rows(s), 1))
   end)
 
+  it('is of the newest trust alone, whatever an older one left under other names', function()
+    local long = record_of(60, { process = 0.1, layout = 0.03, window = 0.01 })
+    for i, pass in ipairs(long.passes) do pass.at_s = 3 * i end
+    local list = {}
+    for at, record in ipairs { long, record_of(12, { process = 0.1, layout = 0, window = 0.01 }) } do
+      for _, row in ipairs(trust.rows(trust.summary(record))) do
+        row.at, list[row.name] = 1000 * at, row
+      end
+    end
+    local rows = {}
+    for _, row in pairs(list) do rows[#rows + 1] = row end   -- the newest of each name
+    assert.equal(1000, list['trust.minutes.small'].at)
+    local known = calibrate.calibration(rows, 2).trust
+    assert.same({ 12, list['trust.up'].value }, { known.seconds, known.up })
+    assert.same({}, { known.minutes, known['minutes.small'], known['near_up.small'] })
+  end)
+
   it('is that of the kind of work: a busy memory widens nothing that stays in a cache', function()
     local record = record_of(40, { process = 0.02, layout = 0.01, window = 0.01 })
     for _, pass in ipairs(record.passes) do
