@@ -81,12 +81,15 @@ function M.main(argv)
   local record = measure(opt)
   local summary = trust.summary(record)
   local rows = trust.rows(summary)
-  if stores then require('ridge.sweep.calibrated').keep(rows, db) end
+  local kept, why = true, nil
+  if stores then kept, why = pcall(require('ridge.sweep.calibrated').keep, rows, db) end
+  -- on a disk that became full meanwhile, minutes of work are said all the same
   if opt.as == 'json' then
     print_json(summary, rows)
   else
     plain.print(trust.text(summary), '\n')
   end
+  if not kept then error(why, 0) end
   if opt.o ~= '' then picture(record, summary, opt.o) end
   return 0
 end

@@ -4,6 +4,7 @@
 local calibrate = require 'ridge.measure.calibrate'
 local program = require 'tests.lua.repl.program'
 local random = require 'ridge.measure.random'
+local replaced = require 'tests.lua.measure.replaced'
 local trust = require 'ridge.measure.trust'
 local variation = require 'ridge.measure.variation'
 
@@ -253,6 +254,24 @@ sees that.]],
       end
     end
     assert.is_true(record.windows[#record.windows].at_s > record.passes[#record.passes].at_s)
+  end)
+
+  it('is said where it cannot be kept: a disk that became full meanwhile', function()
+    local folder, printed = program.folder(), {}
+    replaced.replace(trust, { measure = function()
+      return record_of(12, { process = 0.1, layout = 0, window = 0.01 })
+    end })
+    replaced.replace(require 'ridge.sweep.calibrated', { keep = function()
+      error('the disk is full', 0)
+    end })
+    replaced.replace(require 'ridge.plain', { print = function(text)
+      printed[#printed + 1] = text
+    end })
+    local ok, why = pcall(require('ridge.cli.trust').main, { '--db', folder .. '/t.db' })
+    replaced.restore()
+    program.remove(folder)
+    assert.same({ false, 'the disk is full' }, { ok, why })
+    assert.matches('What this machine can promise: 12 processes', table.concat(printed))
   end)
 
   it('is measured in fresh processes, printed, drawn', function()
