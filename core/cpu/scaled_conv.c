@@ -7,12 +7,14 @@
 ** where a tile may read it so, it reads images in their place, with their padding around them ("own
 ** bytes in place"); else (groups, dilated columns, channels that do not come in fours) rows are
 ** gathered, a block that stays in L2 at a time.  Where each channel has a kernel of its own there
-** is no product (scaled_depth.c).
+** is no product (scaled_depth.c); where products of 16 bits are what there is, kernels of 3 x 3 have
+** fewer of them (scaled_winograd.c).
 */
 #include <string.h>
 
 #include "cpu/cpu.h"
 #include "cpu/scaled_depth.h"
+#include "cpu/scaled_winograd.h"
 #include "op/conv.h"
 
 /* A tensor in the order batch, rows, columns, channels without gaps, or a copy of it that is. */
@@ -457,37 +459,81 @@ static rg_status run_depth(work *w, const rg_call *call)
   return rg_scaled_depth_run(&d, call->in[1]);
 }
 
-static rg_status run_as(work *w, const rg_call *call, bool depth, bool in_place)
+static rg_status run_winograd(work *w, const rg_call *call)
 {
-  return depth      ? run_depth(w, call)
-         : in_place ? run_in_place(w, call->in[1])
-                    : run_gathered(w, call->in[1], w->padded);
+  const rg_scaled_winograd d = { .s = w->s,
+                                 .o = w->o,
+                                 .p = &w->product,
+                                 .x = w->x.data,
+                                 .is_signed = w->flip != 0,
+                                 .zero = w->flip != 0 ? (int8_t)w->empty : w->empty,
+                                 .room = w->padded };
+
+  return rg_scaled_winograd_run(&d, call->in[1]);
+}
+
+/* Ways to the sums. */
+typedef enum way { DEPTH, WINOGRAD, IN_PLACE, GATHERED } way;
+
+static way way_of(const work *w, const rg_call *call)
+{
+  return rg_scaled_depth_takes(&w->s)                             ? DEPTH
+         : rg_scaled_winograd_takes(&w->s, w->o, call->in[1]) ? WINOGRAD
+         : is_in_place(w)                                         ? IN_PLACE
+                                                                  : GATHERED;
+}
+
+/* Bytes of scratch. */
+static int64_t room_of(work *w, way by)
+{
+  switch (by) {
+  case DEPTH:
+    return rg_scaled_depth_room(&w->s, w->o);
+  case WINOGRAD:
+    return rg_scaled_winograd_room(&w->s, w->product.n_threads);
+  case IN_PLACE:
+    return padded_bytes(w);
+  default:
+    return rg_i8_room(&w->product);
+  }
+}
+
+static rg_status run_by(work *w, const rg_call *call, way by)
+{
+  switch (by) {
+  case DEPTH:
+    return run_depth(w, call);
+  case WINOGRAD:
+    return run_winograd(w, call);
+  case IN_PLACE:
+    return run_in_place(w, call->in[1]);
+  default:
+    return run_gathered(w, call->in[1], w->padded);
+  }
 }
 
 static rg_status run(work *w, const rg_call *call, rg_frame *frame)
 {
-  bool depth = rg_scaled_depth_takes(&w->s);
+  way by = way_of(w, call);
 
-  if (depth) { /* one group of columns, for what follows the sums */
+  if (by == DEPTH) { /* one group of columns, for what follows the sums */
     w->s.groups = 1;
     w->of = w->product.n = w->s.o;
   }
   int64_t bytes_n = 2 * w->s.groups * rg_round_up(w->of, RG_PANEL) * (int64_t)sizeof(float);
-  bool in_place = is_in_place(w);
-  int64_t bytes = depth      ? rg_scaled_depth_room(&w->s, w->o)
-                  : in_place ? padded_bytes(w)
-                             : rg_i8_room(&w->product);
 
-  RG_TRY(rg_block_alloc(RG_CPU, bytes_n + bytes, &w->room));
+  RG_TRY(rg_block_alloc(RG_CPU, bytes_n + room_of(w, by), &w->room));
   w->numbers = w->room.data;
   RG_TRY(gather_numbers(w, call));
   if (w->x.block.data != NULL) {
     RG_TRY(rg_cpu_convert(&w->x.copy, &w->x.view));
   }
-  frame->path = depth ? "own:depth" : rg_i8_kernels_now()->path;
+  frame->path = by == DEPTH      ? "own:depth"
+                : by == WINOGRAD ? "own:winograd"
+                                 : rg_i8_kernels_now()->path;
   w->padded = (uint8_t *)w->room.data + bytes_n;
   w->product.y = w->y.data;
-  RG_TRY(run_as(w, call, depth, in_place));
+  RG_TRY(run_by(w, call, by));
   return w->y.block.data != NULL ? rg_cpu_convert(&w->y.view, &w->y.copy) : RG_OK;
 }
 
