@@ -87,17 +87,24 @@ int64_t rg_scaled_winograd_room(const rg_conv2d_sizes *s, int32_t n_threads)
 }
 
 /* In products of 16 bits: what both ways multiply, and about as many as take as long as the
-** transformations of a tile and of a weight that is not kept. */
+** transformations of a tile and of a weight that is not kept.  A weight's factors take 3.6 times the
+** bytes of the weight: where L2 has no room for them they come anew for each block. */
 bool rg_scaled_winograd_takes(const rg_conv2d_sizes *s, const rg_conv2d_options *o,
                               const rg_tensor *weight)
 {
-  enum { IMAGE = 200, RESULT = 120, WEIGHT = 4000 };
+  enum { IMAGE = 200, RESULT = 120, WEIGHT = 4000, FETCH = 150, L2 = 1 << 20 };
+  int64_t l2 = rg_machine_facts()->l2_bytes;
   bool keeps = (weight->_flags & RG_TENSOR_PARAM) != 0;
   double c = (double)rg_round_up(s->c, 2), n = (double)(panels_of(s) * RG_PANEL);
   double direct = (double)(s->n * s->y[0] * s->y[1]) * 9 * c * n;
   double here = (double)tiles_of(s) * (POINTS * c * n + IMAGE * (double)ld_of(s) + RESULT * n) +
                 (keeps ? 0 : WEIGHT * c * n);
 
+  if (2 * POINTS * c * n > (double)(l2 > 0 ? l2 : L2) / 2) {
+    int64_t block = block_of(s, 1);
+
+    here += FETCH * c * n * (double)((tiles_of(s) + block - 1) / block);
+  }
   for (int i = 0; i < 2; i++) {
     if (s->w[i] != 3 || o->stride[i] != 1 || o->dilation[i] != 1) {
       return false;

@@ -40,12 +40,14 @@ end
 
 local MOST = C.rg_machine_facts().isa_level
 
--- One call by every instruction set; layouts: of some inputs, contiguous where there is none.
-local function try(list, args, layouts)
+-- One call by every instruction set; layouts: of some inputs, contiguous where there is none;
+-- is_param: the weight is kept packed.
+local function try(list, args, layouts, is_param)
   local t, wanted = {}, case.reference(list, args)[1]
   for i = 1, 6 do
     t[i] = list[i] and (layouts and layouts[i] or tensors.LAYOUTS[1]).make(list[i])
   end
+  if is_param then C.rg_tensor_set_param(t[2], 1) end
   for level = ON_CPU and 0 or MOST, MOST do
     tensors.check(C.rg_set_isa(level))
     local got = tensors.read(run(t, args))
@@ -155,6 +157,59 @@ describe('a convolution of bytes', function()
   it('has the same sums where the rows of an image take turns', function()
     try({ bytes({ 1, 120, 100, 64 }, 'u8'), bytes({ 1, 64, 2, 1 }, 'i8'), floats({}, 0.5),
       floats({}, 1) }, { nhwc = true, pad = { 1, 1, 1, 1 }, x_zero = 7 })
+  end)
+
+  -- Kernels of 3 x 3 of many channels: Winograd's factors, whose tiles of 2 x 2 reach over the ends
+  -- of rows and images, and whose channels are no multiple of a vector.
+  describe('of 3 x 3', function()
+    local SIZES = { { { 1, 7, 9, 20 }, { 33, 20, 3, 3 } }, { { 2, 6, 5, 19 }, { 32, 19, 3, 3 } },
+      { { 3, 3, 4, 32 }, { 64, 32, 3, 3 } } }
+
+    it('has the sums of whole numbers at the ends of what bytes hold', function()
+      for _, g in ipairs(SIZES) do
+        for _, pair in ipairs { { 'u8' }, { 'i8' }, { 'u8', 255, -128 }, { 'u8', 0, 127 },
+          { 'i8', -128, -128 }, { 'i8', 127, -128 } } do
+          local x, w = bytes(g[1], pair[1], pair[2]), bytes(g[2], 'i8', pair[3])
+          for _, zero in ipairs(pair[1] == 'u8' and { 0, 255 } or { -128, 127 }) do
+            try({ x, w, floats({}, 1), floats({}, 1) },
+              { nhwc = true, x_zero = zero, pad = { 1, 1, 1, 1 } }, nil, true)
+          end
+        end
+      end
+    end)
+
+    it('has them for any padding, order of axes, bias, type and number of threads', function()
+      local threads = C.rg_threads()
+      for i, pad in ipairs { { 0, 0, 0, 0 }, { 2, 0, 0, 3 }, { 0, 1, 4, 1 } } do
+        local g = SIZES[i]
+        local o, bias = g[2][1], reference.new({ g[2][1] }, 'i32')
+        for j = 1, o do bias[j] = number(60001) - 30000 end
+        for _, n in ipairs { 1, 3 } do
+          tensors.check(C.rg_set_threads(n))
+          try({ bytes(g[1], 'u8'), bytes(g[2], 'i8'), floats({}, 0.5), floats({ o }), bias },
+            { nhwc = true, pad = pad, x_zero = 9, act = 1 }, { [2] = tensors.LAYOUTS[i] }, true)
+          local x = { g[1][1], g[1][4], g[1][2], g[1][3] }
+          try({ bytes(x, 'i8'), bytes(g[2], 'i8'), floats({}, 0.25), floats({}, 0.25), false,
+            floats({}, 64) }, { pad = pad, x_zero = -3, dtype = 'u8', y_zero = 99 }, nil, true)
+        end
+      end
+      tensors.check(C.rg_set_threads(threads))
+    end)
+
+    it('has them in many blocks, of a weight that is not kept', function()
+      try({ bytes({ 1, 40, 41, 64 }, 'u8'), bytes({ 32, 64, 3, 3 }, 'i8'), floats({}, 0.5),
+        floats({}, 1) }, { nhwc = true, pad = { 1, 1, 1, 1 }, x_zero = 7 })
+    end)
+
+    it('reads a weight that was written to', function()
+      local x, w = bytes({ 1, 6, 6, 32 }, 'u8'), bytes({ 32, 32, 3, 3 }, 'i8')
+      local t = { tensors.make(x, x.shape, 'u8'), tensors.make(w, w.shape, 'i8'),
+        tensors.make({ 0.5 }, {}, 'f32'), tensors.make({ 1 }, {}, 'f32') }
+      C.rg_tensor_set_param(t[2], 1)
+      run(t, { nhwc = true })
+      tensors.check(C.rg_fill_(t[2], 0))
+      for _, v in ipairs(tensors.read(run(t, { nhwc = true }))) do assert.are.equal(0, v) end
+    end)
   end)
 
   local DRAWS = 25
