@@ -477,10 +477,10 @@ typedef enum way { DEPTH, WINOGRAD, IN_PLACE, GATHERED } way;
 
 static way way_of(const work *w, const rg_call *call)
 {
-  return rg_scaled_depth_takes(&w->s)                             ? DEPTH
+  return rg_scaled_depth_takes(&w->s)                         ? DEPTH
          : rg_scaled_winograd_takes(&w->s, w->o, call->in[1]) ? WINOGRAD
-         : is_in_place(w)                                         ? IN_PLACE
-                                                                  : GATHERED;
+         : is_in_place(w)                                     ? IN_PLACE
+                                                              : GATHERED;
 }
 
 /* Bytes of scratch. */

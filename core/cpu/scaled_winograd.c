@@ -128,8 +128,7 @@ static void spread(const int32_t *g, int64_t step, int32_t *to, int64_t to_step)
 /* The 16 factors of a column and a channel. */
 static void factors(const rg_tensor *w, int64_t column, int64_t channel, int32_t to[POINTS])
 {
-  const int8_t *from =
-      (const int8_t *)w->_data + column * w->_stride[0] + channel * w->_stride[1];
+  const int8_t *from = (const int8_t *)w->_data + column * w->_stride[0] + channel * w->_stride[1];
   int32_t g[9], some[12];
 
   for (int i = 0; i < 9; i++) {
