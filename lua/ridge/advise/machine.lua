@@ -137,8 +137,15 @@ function M.quantized_accuracy(run)
   return open(measured, 'what it costs is told by evaluating both', 'observed')
 end
 
-function M.result_cache()
-  return no('0 results are cached', 'ridge computes each; there is no cache to make larger')
+-- A cache of results has a hit where an input comes again: that is what it could have at most.
+function M.result_cache(run)
+  local found, why = run:repeated()
+  if not found then return unknown(why) end
+  local measured = ('%d of %d inputs of the loader %s as one before'):format(found.again, found.n,
+    found.again == 1 and 'is' or 'are')
+  if found.again == 0 then return no(measured, 'a cache of results would have no hits') end
+  return open(measured, 'ridge keeps no results: what an input that comes again would save is told '
+    .. 'by keeping them')
 end
 
 function M.smaller_net(run)

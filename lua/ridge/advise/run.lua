@@ -2,10 +2,13 @@
 --- What findings ask about a run: each thing is measured once, when it is first asked for, and
 --- where it cannot be, everybody who asks is told why.
 
+local ffi = require 'ffi'
 local backend = require 'ridge.backend'
 local blame = require 'ridge.blame'
 local memory = require 'ridge.memory'
+local pieces = require 'ridge.tensor.pieces'
 local products = require 'ridge.products'
+local ref = require 'ridge.ffi.ref'
 local unit = require 'ridge.show.unit'
 
 local M = {}
@@ -122,6 +125,35 @@ end
 ---@return boolean|nil short there is none because it did not fit into memory
 function Run:peak()
   return tried(self, 'peak', function() return self.trial:peak() end)
+end
+
+local MOST_INPUTS, MOST_BYTES = 200, 2 ^ 25 -- that are looked at, and kept meanwhile
+
+--- How many inputs of the loader are byte for byte as one before; its order stays where it was.
+---@return table|nil found n, again
+---@return string|nil why
+function Run:repeated()
+  return once(self, 'repeated', function()
+    local loader, found, seen, kept = self.s.loader, { n = 0, again = 0 }, {}, 0
+    if not loader then return nil, 'one input is known: a loader tells whether any comes again' end
+    local before = loader.state and loader:state()
+    for x in loader:each() do
+      if not ref.is(x) then break end
+      local key = {}
+      pieces.read(x, 'advise', function(buffer, bytes)
+        key[#key + 1], kept = ffi.string(buffer, bytes), kept + bytes
+      end)
+      key[#key + 1] = ('%s[%s]'):format(x.dtype, table.concat(x.shape, ','))
+      key = table.concat(key)
+      found.n, found.again = found.n + 1, found.again + (seen[key] and 1 or 0)
+      seen[key] = true
+      if found.n == MOST_INPUTS or kept >= MOST_BYTES then break end
+    end
+    if before and loader.load_state then loader:load_state(before) end
+    if found.n == 0 then return nil, 'the loader has given no tensors' end
+    if found.n == 1 then return nil, 'the loader has given one input: none could come again' end
+    return found
+  end)
 end
 
 --- The time of one row in inference.

@@ -2,8 +2,8 @@
 --- Findings of ridge.advise on runs whose numbers are told: each condition on both sides of its
 --- border, and the words that go with it.
 
-local find = { memory = require 'ridge.advise.memory', speed = require 'ridge.advise.speed',
-  training = require 'ridge.advise.training' }
+local find = { machine = require 'ridge.advise.machine', memory = require 'ridge.advise.memory',
+  speed = require 'ridge.advise.speed', training = require 'ridge.advise.training' }
 local analyze = {}
 local MB = 2 ^ 20
 
@@ -179,6 +179,61 @@ describe('a finding of memory', function()
       'rows are read from files as they are used', 'no data in memory')
     check('memory', 'loading_memory', run_of({}, { loader = {} }), 'unknown')
     check('memory', 'loading_memory', run_of {}, 'no', 'there is nothing that it holds')
+  end)
+end)
+
+describe('a finding of results that could be kept', function()
+  local ridge = require 'ridge'
+
+  -- A run whose loader gives these, one batch each.
+  local function gives(list)
+    local run = require 'ridge.advise.run'
+    local loader = { at = 'there' }
+    function loader:state() return self.at end
+    function loader:load_state(at) self.at = at end
+    function loader:each()
+      local i = 0
+      self.at = 'gone on'
+      return function() i = i + 1 return list[i] end
+    end
+    return run.new({ loader = loader }, nil, {}), loader
+  end
+  local a, b = ridge.ones(2, 3), ridge.zeros(2, 3)
+  local why = 'a cache of results would have no hits'
+
+  it('counts inputs that come again, byte for byte, type and sizes', function()
+    check('machine', 'result_cache', gives { a, b }, 'no', why,
+      '0 of 2 inputs of the loader are as one before')
+    check('machine', 'result_cache', gives { b, a, ridge.zeros(2, 3) }, 'unknown', nil,
+      '1 of 3 inputs of the loader is as one before')
+    check('machine', 'result_cache', gives { a, b, a, b, a }, 'unknown', nil,
+      '3 of 5 inputs of the loader are as one before')
+    check('machine', 'result_cache', gives { b, ridge.zeros(3, 2), ridge.zeros(2, 3):to 'i32' },
+      'no', why, '0 of 3 inputs')
+    local across = ridge.ones(3, 2)
+    across:select(1, 1):fill_(2)
+    check('machine', 'result_cache', gives { across:transpose(1, 2), across:transpose(1, 2):clone() },
+      'unknown', nil, '1 of 2 inputs')
+  end)
+
+  it('puts the loader back, and looks at no more than it says', function()
+    local list = {}
+    for i = 1, 300 do list[i] = ridge.ones(1) * i end
+    local run, loader = gives(list)
+    check('machine', 'result_cache', run, 'no', why, '0 of 200 inputs')
+    assert.equal('there', loader.at)
+    local large = ridge.zeros(2 ^ 21)
+    check('machine', 'result_cache', gives { large, large, large, large, large, large }, 'unknown',
+      nil, '3 of 4 inputs')
+  end)
+
+  it('is not told by one input', function()
+    check('machine', 'result_cache', require('ridge.advise.run').new({}, nil, {}), 'unknown',
+      'one input is known: a loader tells whether any comes again')
+    check('machine', 'result_cache', gives { a }, 'unknown',
+      'the loader has given one input: none could come again')
+    check('machine', 'result_cache', gives { 'text' }, 'unknown',
+      'the loader has given no tensors')
   end)
 end)
 
