@@ -67,12 +67,14 @@ local OF = { matmul = all, linear = all, linear_dropout = all, lowrank_linear = 
   attention_dropout = attention(2, 2, 40, 1),
   attention_dropout_back = attention(6, 4, 42, 2) }
 
---- Operations of an event that are multiply-adds of a product, two each.
+--- Operations of an event that are multiply-adds of a product, two each. Where its shapes were not
+--- kept ("(too many shapes)", or no memory) all of them are taken for such.
 ---@param event table name, flops, shapes
 ---@return number flops
 function M.of(event)
   local f = OF[event.name]
   if not f or event.flops == 0 then return 0 end
+  if not (event.shapes or ''):find('[', 1, true) then return event.flops end
   return f(event.flops, event.shapes)
 end
 

@@ -30,6 +30,13 @@ describe('the class of an operation', function()
     assert.equal('elementwise', class('norm', { 1, 6, 'f32[2,3] -> f32[2] f32[2,3]' }))
     assert.equal('other', class('step', { 1, 6, 'f32[6] f32[6]' })) -- makes nothing that is told
     assert.equal('other', class('step'))                            -- nobody saw it
+    for _, shapes in ipairs { '', '(too many shapes)' } do -- which the core did not keep
+      for _, op in ipairs { 'matmul', 'attention', 'attention_dropout_back', 'scaled_linear',
+        'scaled_conv2d', 'sketched_linear_seed' } do
+        assert.equal('products', class(op, { 1, 48, shapes }))
+      end
+      assert.equal('other', class('exp', { 1, 48, shapes }))
+    end
   end)
 
   it('is that of the most calls, the first of as many', function()

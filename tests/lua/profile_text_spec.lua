@@ -185,6 +185,18 @@ describe('a profile as text', function()
       rest { graphs = 1 })
     assert.equal('(2 replays of CUDA graphs went step by step for this; alone they are faster)',
       rest { graphs = 2 })
+    local function lacks(...)
+      local calls = { { shapes = 'f32[2]', calls = 9 }, { shapes = '', calls = 9 } }
+      for _, k in ipairs { ... } do
+        calls[#calls + 1] = { shapes = '(too many shapes)', calls = k }
+      end
+      return rest { calls = calls }
+    end
+    assert.equal('', lacks())
+    assert.equal('(shapes of 1 call are not told: a process remembers 8,192 combinations)',
+      lacks(1))
+    assert.equal('(shapes of 7 calls are not told: a process remembers 8,192 combinations)',
+      lacks(3, 4))
     local gone = '(the first operations are missing: there were too many, %d %s gone)'
     assert.equal(gone:format(1, 'is'), rest { full = true, dropped = 1 })
     assert.equal(gone:format(2, 'are'), rest { full = true, dropped = 2, all_ns = 100 * MS })

@@ -173,6 +173,15 @@ local function lines_of_lua(p)
     { right = { [2] = true } }) .. '\n' .. table.concat(parts, ', ')
 end
 
+-- Calls whose shapes the core had no room for.
+local function shapeless(p)
+  local n = 0
+  for _, each in ipairs(p.calls or {}) do
+    if each.shapes == '(too many shapes)' then n = n + each.calls end
+  end
+  return n
+end
+
 --- What there is to say of how it was measured.
 ---@param p table
 ---@param parts string[]|nil what they are put behind
@@ -186,6 +195,11 @@ function M.remarks(p, parts)
       parts[#parts + 1] = ('(this is the last %s of %s)'):format(unit.format('ns', p.ns),
         unit.format('ns', p.all_ns))
     end
+  end
+  local n = shapeless(p)
+  if n > 0 then
+    parts[#parts + 1] = ('(shapes of %s are not told: a process remembers 8,192 combinations)')
+      :format(plain.count(n, 'call'))
   end
   if p.graphs > 0 then
     parts[#parts + 1] = ('(%s of CUDA graphs went step by step for this; alone %s '
