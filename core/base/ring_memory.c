@@ -37,6 +37,8 @@ static chunk *chunk_new(void)
   return c;
 }
 
+/* One outside a slab is kept too where nothing else is spare: in a ring of few chunks the one that
+** goes is the one that comes, in the caches still, and its pages need not be asked for again. */
 static void chunk_free(ring *r, chunk *c)
 {
   for (int64_t i = 0; c->marked && i < c->n; i++) {
@@ -51,7 +53,7 @@ static void chunk_free(ring *r, chunk *c)
     }
   }
   r->bytes -= (int64_t)sizeof(*c);
-  if (c->memory == NULL) {
+  if (c->memory == NULL || r->spare == NULL) {
     c->next = r->spare;
     r->spare = c;
     r->spare_bytes += (int64_t)sizeof(*c);
@@ -113,13 +115,19 @@ void rg_ring_forget(ring *r)
     chunk_free(r, r->first);
     r->first = next;
   }
-  while (r->slabs != NULL) { /* what was spare lies in them */
+  while (r->spare != NULL) {
+    chunk *next = r->spare->next;
+
+    rg_host_free(r->spare->memory); /* of one in a slab there is none */
+    r->spare = next;
+  }
+  while (r->slabs != NULL) {
     slab *s = r->slabs;
 
     r->slabs = s->next;
     (void)munmap(s, (size_t)s->bytes);
   }
-  r->spare = r->last = NULL;
+  r->last = NULL;
   r->looked_at = r->spare_bytes = 0;
   for (int32_t i = 0; i < RG_DEVICES; i++) {
     rg_event_release(r->origin[i]);
@@ -237,33 +245,23 @@ static chunk *take_chunk(ring *r)
   return c;
 }
 
-entry *rg_ring_append(ring *r)
+entry *rg_ring_append_chunk(ring *r)
 {
-  chunk *c = r->last;
+  drop_chunks(r);
+  chunk *c = take_chunk(r);
 
-  if (c == NULL || c->n == CHUNK || c->base + c->n != r->n) {
-    drop_chunks(r);
-    c = take_chunk(r);
-    if (c == NULL) {
-      return NULL;
-    }
-    c->next = NULL;
-    c->before = r->last;
-    c->base = r->n;
-    c->n = 0;
-    c->marked = false;
-    r->bytes += (int64_t)sizeof(*c);
-    *(r->last != NULL ? &r->last->next : &r->first) = c;
-    r->last = c;
+  if (c == NULL) {
+    return NULL;
   }
-  entry *x = &c->entries[c->n++];
-
-  /* The next one comes into the caches while what this one tells of computes. */
-  if (c->n < CHUNK) {
-    __builtin_prefetch(x + 1, 1, 2);
-    __builtin_prefetch((char *)(x + 1) + LINE, 1, 2);
-  }
-  return x;
+  c->next = NULL;
+  c->before = r->last;
+  c->base = r->n;
+  c->n = 1;
+  c->marked = false;
+  r->bytes += (int64_t)sizeof(*c);
+  *(r->last != NULL ? &r->last->next : &r->first) = c;
+  r->last = c;
+  return c->entries;
 }
 
 entry *rg_ring_entry_at(const ring *r, int64_t serial)

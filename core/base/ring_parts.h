@@ -101,8 +101,8 @@ static bool is_marked(const entry *x)
 /* The ring of this thread, a new one at first; NULL: no memory. */
 ring *rg_ring_of_thread(void);
 
-/* Room for the next event; NULL: no memory. */
-entry *rg_ring_append(ring *r);
+/* Room for the next event in a chunk of its own, behind those that are kept; NULL: no memory. */
+entry *rg_ring_append_chunk(ring *r);
 
 /* An event that is there still; NULL. */
 entry *rg_ring_entry_at(const ring *r, int64_t serial);

@@ -20,7 +20,8 @@ enum {
   MOST_SHAPES = ROOM / 2,
   KEY_TENSORS = 16, /* of a call; those behind are not in it */
   KEY_WORDS = KEY_TENSORS * (RG_MAX_DIMS + 1) + 1,
-  TEXT_BYTES = KEY_TENSORS * 96
+  TEXT_BYTES = KEY_TENSORS * 96,
+  MANY = -2 /* the id of all combinations for which the table has no room */
 };
 
 typedef struct shapes {
@@ -49,10 +50,13 @@ static int64_t put(int64_t *key, int64_t n, const rg_tensor *x, bool result)
 }
 
 /* Results without the hidden ones, which only a call that the tape is told of has. */
-static int32_t visible_of(const rg_call *call)
+static inline int32_t visible_of(const rg_call *call)
 {
   int32_t named = 0;
 
+  if (call->op->n_hidden == 0) {
+    return call->n_out;
+  }
   while (named < RG_MAX_OUT && call->op->result[named] != NULL) {
     named++;
   }
@@ -105,14 +109,15 @@ static inline uint64_t stirred_tensor(uint64_t hash, const rg_tensor *x, bool re
   return (hash + own) * 0xd6e8feb86659fd93u;
 }
 
-/* The hash of the words of a call, of which none is written down: it is a third of what the shapes
-** of an event cost, and almost every call was seen before.  The same tensors as in key_of. */
-static uint64_t hash_of(const rg_call *call, rg_tensor *const *out)
+static const uint64_t FIRST_HASH = 0xc2b2ae3d27d4eb4fu;
+
+/* As hash_of, of a call with more tensors than a key may have. */
+static __attribute__((noinline)) uint64_t hash_of_many(const rg_call *call, rg_tensor *const *out,
+                                                       int32_t visible)
 {
-  int32_t visible = visible_of(call);
   int32_t left = KEY_TENSORS;
   int64_t more = 0;
-  uint64_t hash = 0xc2b2ae3d27d4eb4fu;
+  uint64_t hash = FIRST_HASH;
 
   for (int32_t i = 0; i < visible; i++) {
     if (out[i] != NULL) {
@@ -131,6 +136,29 @@ static uint64_t hash_of(const rg_call *call, rg_tensor *const *out)
   return more == 0 ? hash : stirred(hash, more);
 }
 
+/* The hash of the words of a call, of which none is written down: it is a third of what the shapes
+** of an event cost, and almost every call was seen before.  The same tensors as in key_of. */
+static inline uint64_t hash_of(const rg_call *call, rg_tensor *const *out)
+{
+  int32_t visible = visible_of(call);
+  uint64_t hash = FIRST_HASH;
+
+  if (visible + call->n_in > KEY_TENSORS) {
+    return hash_of_many(call, out, visible);
+  }
+  for (int32_t i = 0; i < visible; i++) {
+    if (out[i] != NULL) {
+      hash = stirred_tensor(hash, out[i], true);
+    }
+  }
+  for (int32_t i = 0; i < call->n_in; i++) {
+    if (call->in[i] != NULL) {
+      hash = stirred_tensor(hash, call->in[i], false);
+    }
+  }
+  return hash;
+}
+
 static inline uint64_t upper_bits(uint64_t hash, int32_t bits)
 {
   return hash >> (64 - bits);
@@ -147,7 +175,7 @@ static bool is_same(const int64_t *a, const int64_t *b, int64_t n)
   return true;
 }
 
-/* Caller holds the lock.  -1: there are too many. */
+/* Caller holds the lock.  -1: no memory; MANY. */
 static int32_t find_or_add(const int64_t *key, int64_t n, uint64_t hash)
 {
   uint64_t at = upper_bits(hash, ROOM_BITS);
@@ -169,7 +197,10 @@ static int32_t find_or_add(const int64_t *key, int64_t n, uint64_t hash)
       return by_hash[at] - 1;
     }
   }
-  int64_t *copy = n_shapes < MOST_SHAPES ? rg_host_alloc((size_t)n * sizeof(*key)) : NULL;
+  if (n_shapes == MOST_SHAPES) {
+    return MANY;
+  }
+  int64_t *copy = rg_host_alloc((size_t)n * sizeof(*key));
 
   if (copy == NULL) {
     return -1;
@@ -198,7 +229,7 @@ static _Thread_local uint8_t first_free;    /* or the one that came first */
 
 static bool is_seen(uint8_t at, uint64_t hash)
 {
-  return seen[at].hash == hash && seen[at].id_and_one > 0;
+  return seen[at].hash == hash && seen[at].id_and_one != 0;
 }
 
 /* Of a call whose hash this thread has not seen lately: where it stands then. */
@@ -214,7 +245,7 @@ static uint8_t see(const rg_call *call, rg_tensor *const *out, uint64_t hash)
   rg_spin_leave(&lock);
   at = seen_at[upper_bits(hash, SEEN_BITS)] = first_free++;
   seen[at].hash = hash;
-  seen[at].id_and_one = (int64_t)id + 1; /* of one for which there was no room, again nothing */
+  seen[at].id_and_one = (int64_t)id + 1; /* of one for which there was no memory again nothing */
   return at;
 }
 
@@ -263,7 +294,7 @@ static void write_text(const shapes *s, char *text)
 
 const char *rg_shapes_text(int32_t id)
 {
-  const char *text = "";
+  const char *text = id == MANY ? "(too many shapes)" : "";
 
   rg_spin_enter(&lock);
   if (id >= 0 && id < n_shapes) {

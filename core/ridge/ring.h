@@ -106,7 +106,8 @@ RG_API int64_t rg_ring_serial(void);
 RG_API void rg_reader_close(int32_t reader);
 
 /* Tensors of an event by its `shapes`: "f32[2,3] f32[4,3] f32[4] -> f32[2,4]"; "" for -1.  A
-** reference that stays. */
+** process remembers 8,192 combinations: those of further ones are "(too many shapes)".  A reference
+** that stays. */
 RG_API const char *rg_shapes_text(int32_t shapes);
 
 /* -- Ranges ------------------------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 ** Types and shapes of events: calls that differ in one thing alone are told apart, however often
 ** they come and behind whichever other one.
 */
+#include <stdio.h>
 #include <string.h>
 
 #include "tap.h"
@@ -208,6 +209,40 @@ static void test_no_memory(void)
   rg_tensor_release(x);
 }
 
+/* Behind as many combinations as are remembered an event says that its shapes are not told, each
+** time; those that came before are told still. */
+static void test_too_many(void)
+{
+  extern const rg_op rg_op_copy;
+  enum { ROOM = 8192 };
+  rg_tensor *y = made(&KINDS[0]);
+  int n_told = 0;
+  int n_left = 0;
+
+  for (int k = 0; k < 2 * (ROOM + 600); k++) {
+    const int64_t size = 1000 + k % (ROOM + 600);
+    const int64_t shape[] = { 0, size };
+    rg_tensor *x = NULL;
+    char text[MOST];
+
+    if (rg_empty(RG_F32, RG_CPU, shape, 2, &x) != RG_OK) {
+      tap_bail("no memory for tensors of a few bytes");
+    }
+    const rg_tensor *in[] = { x };
+    const rg_call call = { .op = &rg_op_copy, .in = in, .n_in = 1, .n_out = 1 };
+    const char *told = rg_shapes_text(rg_shapes_of(&call, &y));
+
+    (void)snprintf(text, sizeof(text), "f32[0,%d] -> f32[6]", (int)size);
+    n_told += strcmp(told, text) == 0;
+    n_left += strcmp(told, "(too many shapes)") == 0;
+    rg_tensor_release(x);
+  }
+  ok(n_told > 2 * (ROOM - 5000) && n_told < 2 * ROOM && n_left >= 2 * 600, "most are remembered");
+  is_int(n_told + n_left, 2 * (ROOM + 600), "and all others say that they are not");
+  ok(strcmp(rg_shapes_text(-1), "") == 0, "which is not what no memory says");
+  rg_tensor_release(y);
+}
+
 int main(void)
 {
   int32_t reader = -1;
@@ -219,6 +254,7 @@ int main(void)
   test_places(reader, &at);
   test_between();
   test_more(reader, &at);
+  test_too_many();
   rg_reader_close(reader);
   return done();
 }
