@@ -120,8 +120,11 @@ function M.version()
 end
 
 --- Is a stop asked for (Ctrl-C)?  A recipe that looks at this can finish what it is at and save.
+--- Of several ranks, one that never looks ends at its next collective (ridge.dist), with status 130.
 ---@return boolean
 function M.stopping()
+  local worlds = package.loaded['ridge.world']
+  if worlds then worlds.look_for_stop(true) end
   local host = package.loaded['ridge.host']
   return host and host.stopping and host.stopping() or C.rg_interrupt_pending() == 1
 end

@@ -43,6 +43,29 @@ local function tell(text)
   ffi.C.ridge_world_send(C.RG_PROCESS_CHANNEL, text, #text, 0x4000) -- MSG_NOSIGNAL
 end
 
+-- Does the script look at ridge.stopping(), or a Trainer for it?
+local looks = false
+
+--- Is Ctrl-C looked at by who runs now? Then it decides where this rank comes to its end, and
+--- collectives go on until then, behind a request to stop, too.
+---@param value boolean
+---@return boolean before
+function M.look_for_stop(value)
+  local before = looks
+  looks = value
+  return before
+end
+
+-- One rank that is told to stop (kill -INT) in a loop that never asks whether it is: its next
+-- collective is a place where the memory of all ranks is whole, and others that wait for it there
+-- are ended by the launcher, which sees its status.
+local function stop_here(world, what)
+  local host = package.loaded['ridge.host']
+  if looks or world.size == 1 or not (host and host.stopping and host.stopping()) then return end
+  blame.raise(what .. ': interrupted: this rank was told to stop, and its script does not look at '
+    .. 'ridge.stopping()', 'EINTR', what)
+end
+
 -- By world, and not its fields, which are the user's to change: its group, and what is held, by
 -- ticket.
 local groups = setmetatable({}, { __mode = 'k' })
@@ -96,6 +119,7 @@ function M.start(world, what, fields, ...)
   if C.rg_capturing() ~= 0 then
     blame.raise(what .. ': other processes cannot be part of a plan', 'ECAPTURE', what)
   end
+  stop_here(world, what)
   fields.unit = fields.unit or 1
   call.check(C.rg_group_start(groups[world], ffi.new('rg_group_call', fields), ticket_slot), what)
   local ticket = tonumber(ticket_slot[0])

@@ -495,6 +495,7 @@ end
 ---@return string|nil stopped 'patience' or 'interrupt'
 function Trainer:fit(loader, opts)
   opts = options.check(FIT, opts, 'Trainer:fit')
+  local looked = worlds.look_for_stop(true) -- at the end of each epoch
   if opts.validate then check_loader(opts.validate, 'Trainer:fit: validate') end
   loader = loader_of(self, loader)
   setup.fit(self, loader, opts)
@@ -531,6 +532,7 @@ function Trainer:fit(loader, opts)
     stopped = too_long and 'patience' or stopping and 'interrupt' or nil
   end
   if self.debug then self.debug:finish() end
+  if not require('ridge').stopping() then worlds.look_for_stop(looked) end
   return self.history, stopped
 end
 
