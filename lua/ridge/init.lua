@@ -120,7 +120,7 @@ function M.version()
 end
 
 --- Is a stop asked for (Ctrl-C)?  A recipe that looks at this can finish what it is at and save.
---- Of several ranks, one that never looks ends at its next collective (ridge.dist), with status 130.
+--- Of several ranks, one that never looks ends at its next collective, with status 130.
 ---@return boolean
 function M.stopping()
   local worlds = package.loaded['ridge.world']
