@@ -7,8 +7,8 @@
 ** where a tile may read it so, it reads images in their place, with their padding around them ("own
 ** bytes in place"); else (groups, dilated columns, channels that do not come in fours) rows are
 ** gathered, a block that stays in L2 at a time.  Where each channel has a kernel of its own there
-** is no product (scaled_depth.c); where products of 16 bits are what there is, kernels of 3 x 3 have
-** fewer of them (scaled_winograd.c).
+** is no product (scaled_depth.c); where products of 16 bits are what there is, kernels of 3 x 3
+** have fewer of them (scaled_winograd.c).
 */
 #include <string.h>
 

@@ -87,7 +87,7 @@ int64_t rg_scaled_winograd_room(const rg_conv2d_sizes *s, int32_t n_threads)
 }
 
 /* In products of 16 bits: what both ways multiply, and about as many as take as long as the
-** transformations of a tile and of a weight that is not kept.  A weight's factors take 3.6 times the
+** transformations of a tile and of a weight that is not kept.  A weight's factors are 3.6 times the
 ** bytes of the weight: where L2 has no room for them they come anew for each block. */
 bool rg_scaled_winograd_takes(const rg_conv2d_sizes *s, const rg_conv2d_options *o,
                               const rg_tensor *weight)

@@ -2,9 +2,9 @@
 /*
 ** Winograd convolutions of bytes in whole numbers: kernels of 3 x 3 and stride 1, F(2 x 2, 3 x 3).
 **
-** Four results take 16 products for each channel in the place of 36.  Every factor fits into 16 bits,
-** and sums of four times the result are exact: the weight's transformation has halves, so it is
-** taken twice along each axis.  Where there is vpdpbusd, products of bytes are as fast directly.
+** Four results take 16 products for each channel in the place of 36.  Every factor fits into 16
+** bits, and sums of four times the result are exact: the weight's transformation has halves, so it
+** is taken twice along each axis.  Where there is vpdpbusd, products of bytes are as fast directly.
 **
 ** Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.
 */
