@@ -78,6 +78,21 @@ describe('chains that are compiled', function()
     assert.equal(2, n)
   end)
 
+  -- From 2^15 elements a multiprocessor on, of which the simulated GPU has four.  What a thread left
+  -- out would stay what the capture wrote.
+  case('take two packs a thread of very many elements, and leave none out', function()
+    local said, n = run('RG_SIM_ORDER=fwd', [[-e 'local o = { device = "sim:0" }
+      for _, count in ipairs { 131071, 131072, 131072 + 2048 + 8 + 5 } do
+        local x, y = ridge.ones(count, o), ridge.randn(count, o)
+        local plan = ridge.capture(function() return (x * 2):tanh() end)
+        x:copy_(y)
+        plan:run(1)
+        print(plan.results[1]:to("cpu"):equal((y * 2):tanh():to "cpu"))
+      end']])
+    assert.equal('true\ntrue\ntrue\n', said)
+    assert.equal(2, n) -- by one pack and by two
+  end)
+
   case('are not, where there is no compiler, or it fails, or is not wanted', function()
     for _, environment in ipairs { 'RIDGE_NVRTC=none', 'RIDGE_NVRTC=' } do
       local said, n = run(environment)

@@ -115,6 +115,25 @@ describe('two devices', function()
     assert.is_true(got:equal(ridge.full(6, 1000)))
   end)
 
+  -- Each of the two events of a copy, as it is made, recorded and waited for: no copy goes on where
+  -- one of the two would not wait for the other.
+  case('copy nothing where an event between them is refused', function()
+    local ffi = require 'ffi'
+    local x = ridge.full(3, 1000, { device = 'sim:0' })
+    x:to('sim:1'):to 'cpu' -- nothing is met for the first time below
+    for _, call in ipairs { 'cudaEventCreateWithFlags', 'cudaEventRecord',
+      'cudaStreamWaitEvent' } do
+      for n = 1, 3 do
+        ffi.C.setenv('RG_SIM_REFUSE', call .. ':' .. n, 1)
+        local ok, e = pcall(x.to, x, 'sim:1')
+        ffi.C.setenv('RG_SIM_REFUSE', '', 1)
+        assert.equal(n == 3, ok, call .. ' ' .. n)
+        if not ok then assert.equal('EDEVICE', e.code) end
+        assert.is_true(x:to('sim:1'):to('cpu'):equal(ridge.full(3, 1000)))
+      end
+    end
+  end)
+
   case('allow a kernel all shared memory there is, each once', function(counted)
     local function run(device, rows)
       local q = ridge.randn(1, 1, rows, 256, { device = device }):to 'bf16'

@@ -42,6 +42,9 @@ void lose(cudaError_t e);
 // What a test wants this kernel to go wrong with; cudaSuccess: it is to run (fakecuda_fault.cpp).
 cudaError_t fault_of(const void *kernel);
 
+// Does a test want this call of this function refused? (fakecuda_fault.cpp)
+bool refused(const char *call);
+
 // Its C++ name, or "" (fakecuda_names.cpp).
 std::string kernel_name(const void *kernel);
 std::string kernel_symbol(const void *kernel); // the same, mangled

@@ -395,6 +395,7 @@ cudaError_t cudaDeviceSynchronize(void)
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t e, unsigned)
 {
   Lock lock;
+  if (refused("cudaStreamWaitEvent")) return error(cudaErrorNotPermitted);
   if (cudaError_t bad = check_event(e)) return bad;
   CUstream_st *s = stream_of(handle);
   if (!s) return cudaErrorInvalidResourceHandle;
@@ -410,6 +411,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
   Lock lock;
   *out = nullptr;
+  if (refused("cudaEventCreateWithFlags")) return error(cudaErrorNotPermitted);
   if (broken()) return error(broken());
   CUevent_st *e = new CUevent_st;
   e->device = current_device();
@@ -436,6 +438,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t handle)
 {
   Lock lock;
+  if (refused("cudaEventRecord")) return error(cudaErrorNotPermitted);
   if (cudaError_t bad = check_event(e)) return bad;
   CUstream_st *s = stream_of(handle);
   if (!s) return cudaErrorInvalidResourceHandle;
