@@ -5,7 +5,7 @@
 # nightly.sh: the runs that take too long for every change.
 #
 #   scripts/nightly.sh [part ...]    parts: asan ubsan tsan memcheck kill interrupt fuzz calls
-#                             onnx safetensors quantized graphs ab rate train peers gpusim
+#                             onnx safetensors quantized texts graphs ab rate train peers gpusim
 #                             gpukernels mutate ranks
 #
 # Without a part it runs all and keeps the table, with the commit, in results/nightly.md.  Each
@@ -165,6 +165,11 @@ part_quantized() {
   damaged "${RIDGE_QUANTIZED_SECONDS:-3600}" tests/lua/quant/damaged_spec.lua
 }
 
+# Twenty minutes of texts of graphs.
+part_texts() {
+  damaged "${RIDGE_TEXTS_SECONDS:-1200}" tests/lua/graph_mutated_spec.lua
+}
+
 # Two thousand random graphs, checked behind each pass; others each night.
 part_graphs() {
   local first=$((RANDOM * 32768 + RANDOM + 1)) # the log says which
@@ -225,7 +230,7 @@ part_mutate() {
 
 parts=("$@")
 [ $# -gt 0 ] || parts=(asan ubsan tsan memcheck kill interrupt fuzz calls onnx safetensors
-  quantized graphs ab rate train peers gpusim gpukernels mutate ranks)
+  quantized texts graphs ab rate train peers gpusim gpukernels mutate ranks)
 mkdir -p build
 rm -f build/mutate.md
 failed=0 table=

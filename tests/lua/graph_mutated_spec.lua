@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
--- Texts of many graphs, printed and JSON, with words, lines and bytes changed: what is read of them is
--- refused with one sentence of ridge's own, or is a graph: it holds, reads back as itself in both forms,
--- passes leave a graph, and its plan runs, all in bounded memory. RIDGE_SOAK=N tries N times as many.
+-- Texts of many graphs, printed and JSON, with words, lines and bytes changed: what is read of them
+-- is refused with one sentence of ridge's own, or is a graph: it holds, reads back as itself in
+-- both forms, passes leave a graph, and its plan runs, all in bounded memory. RIDGE_SOAK=N tries N times
+-- as many; RIDGE_FUZZ_KEEP names a file that has the text which is tried, behind a crash.
 local ridge = require 'ridge'
 local blame = require 'ridge.blame'
 local functions = require 'tests.lua.graph_functions'
@@ -12,16 +13,14 @@ local SOAK = tonumber(os.getenv 'RIDGE_SOAK') or 1
 local SEED = tonumber(os.getenv 'RIDGE_SEED') or 1
 local MOST = 2 ^ 28 -- bytes that the tensors of one graph may take
 local MOST_WORK = 1e8 -- operations of one run
-local WORDS = { '%0', '%1', '%7', '%99', '0', '-1', '1', '2', '3', '4', '6', '8', '9', '63', '2147483647', '-2147483648',
-  '4294967296', '9223372036854775807', '-9223372036854775808', '1e308', '-1e-320', 'nan', 'inf', '0.5', 'f32', 'f64', 'bf16',
-  'i64', 'i32', 'u8', 'bool', 'f32[]', 'f32[0]', 'f32[2,3]', 'f32[4,6]', 'f32[2147483647,2147483647]', 'input', 'constant', 'parameter',
-  'derived', 'unwritten', 'recomputed', 'return', 'keep', 'states', 'inputs', '<N>', '<2*N>', '<-1*N>', 'true', 'false',
-  'null', '{', '}', '[', ']', '(', ')', ',', ';', ':', '"', '=', '\n', ' ', '', '\0', '\255' }
+local WORDS = { '%0', '%1', '%7', '%99', '0', '-1', '1', '2', '3', '4', '6', '8', '9', '63',
+  '2147483647', '-2147483648', '4294967296', '9223372036854775807', '-9223372036854775808',
+  '1e308', '-1e-320', 'nan', 'inf', '0.5', 'f32', 'f64', 'bf16', 'i64', 'i32', 'u8', 'bool',
+  'f32[]', 'f32[0]', 'f32[2,3]', 'f32[4,6]', 'f32[2147483647,2147483647]', 'input', 'constant',
+  'parameter', 'derived', 'unwritten', 'recomputed', 'return', 'keep', 'states', 'inputs', '<N>',
+  '<2*N>', '<-1*N>', 'true', 'false', 'null', '{', '}', '[', ']', '(', ')', ',', ';', ':', '"',
+  '=', '\n', ' ', '', '\0', '\255' }
 
-local function net(f, ...)
-  local graph = ridge.graph(f, ...)
-  return graph
-end
 
 -- Graphs with views, draws, writes, bodies, gradients, fused chains, sizes that may change.
 local function graphs()
@@ -38,23 +37,25 @@ local function graphs()
   local conv = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm(4), nn.ReLU(), nn.MaxPool2d(2))
   local dense = nn.Sequential(nn.Linear(8, 6), nn.GELU(), nn.Dropout(0.5), nn.Linear(6, 3))
   local lstm = nn.LSTM(8, 4)
-  list[#list + 1] = net(conv, image)
-  list[#list + 1] = net(dense, x)
-  list[#list + 1] = net(function(a)
+  list[#list + 1] = ridge.graph(conv, image)
+  list[#list + 1] = ridge.graph(dense, x)
+  list[#list + 1] = ridge.graph(function(a)
     local loss = nn.cross_entropy(dense(a):reshape(-1, 3), ridge.zeros(10):to 'i64')
     loss:backward()
     return loss
   end, x)
-  list[#list + 1] = net(lstm, x)
-  list[#list + 1] = net(function(a)
+  list[#list + 1] = ridge.graph(lstm, x)
+  list[#list + 1] = ridge.graph(function(a)
     local u = ridge.recompute(function(z) return z:exp():dropout(0.25) end, a)
-    return u:softmax(3), u:argmax(1), (u:sort(2)), nn.attention(u:unsqueeze(1), a:unsqueeze(1), a:unsqueeze(1)), ridge.concat({ a, u }, 1), u:gather(1,
-      ridge.zeros({ 1, 5, 8 }, { dtype = 'i64' })), ridge.quantize(a, 0.1, 0, { axis = 1 }), a:resize { 3, 5, 8 }
+    local four = a:unsqueeze(1)
+    return u:softmax(3), u:argmax(1), (u:sort(2)), nn.attention(u:unsqueeze(1), four, four),
+      ridge.concat({ a, u }, 1), u:gather(1, ridge.zeros({ 1, 5, 8 }, { dtype = 'i64' })),
+      ridge.quantize(a, 0.1, 0, { axis = 1 }), a:resize { 3, 5, 8 }
   end, x)
-  list[#list + 1] = net(conv:eval(), image):optimize 'aggressive'
-  list[#list + 1] = net(dense:eval(), x):optimize 'aggressive'
-  list[#list + 1] = net(conv, image, { sizes = { { 'N', 3, 8, 8 } } })
-  list[#list + 1] = net(dense, x, { sizes = { { 2, 'T', 8 } } })
+  list[#list + 1] = ridge.graph(conv:eval(), image):optimize 'aggressive'
+  list[#list + 1] = ridge.graph(dense:eval(), x):optimize 'aggressive'
+  list[#list + 1] = ridge.graph(conv, image, { sizes = { { 'N', 3, 8, 8 } } })
+  list[#list + 1] = ridge.graph(dense, x, { sizes = { { 2, 'T', 8 } } })
   return list
 end
 

@@ -13,6 +13,7 @@ local gradients = require 'ridge.compile.gradients'
 local guard = require 'ridge.guard'
 local nn = require 'ridge.nn'
 local options = require 'ridge.options'
+local outside = require 'ridge.compile.outside'
 local passes = require 'ridge.graph_passes'
 local plan = require 'ridge.plan'
 local report = require 'ridge.compile.report'
@@ -38,6 +39,8 @@ local SPEC = {
     doc = 'how far a plan may be off, over the largest number of a result' },
   say = { 'function', doc = 'called with each line it says; they go to stderr when left out' },
 }
+
+local MOST_CHANGES = 8 -- of what a function reads from outside: a plan for each is no gain
 
 local Compiled = { __name = 'compiled' }
 Compiled.__index = Compiled
@@ -210,8 +213,10 @@ local function recorded(self, size)
   end
   local f = self.f
   if nn.is_module(f) then f = function(...) return grad.no_grad(self.f, ...) end end
+  local found = outside.of(self.f)
   local r, err, seen = entry.record(f, size.args)
   if not r then return nil, err, seen end
+  r.outside = outside.steady(found)
   return r, r.refused
 end
 
@@ -325,7 +330,17 @@ end
 
 local function stale(self, size)
   local current, why = entry.is_current(size.recording, size.made)
-  if current then return false end
+  local other = current and outside.changed(size.recording.outside)
+  if current and not other then return false end
+  why = why or other
+  self.changes = self.changes + (other and 1 or 0)
+  if other and self.changes > MOST_CHANGES then
+    size.made.plan:release()
+    size.made, size.recording = nil, nil
+    refuse(self, size, ('%s: what it reads from outside has changed %d times; hand it to f'):format(
+      why, self.changes))
+    return false
+  end
   self.say(('compile: %s: %s; it is compiled again'):format(size.text, why))
   size.made.plan:release()
   return true
@@ -345,6 +360,7 @@ local function call(self, ...)
     if gone and gone.made then gone.made.plan:release() end
   elseif size.made and size.mode ~= 'eager' and stale(self, size) then
     size.made, size.recording, size.unproved, size.calls = nil, nil, nil, 0
+    size.kept = nil
   end
   size.calls = size.calls + 1
   if not size.mode or (size.mode ~= 'eager' and not size.made) then
@@ -396,8 +412,11 @@ Compiled.__tostring = guard.text(Compiled.__tostring)
 --- end f itself. Up to `plans` sizes are kept.
 --
 -- Results carry no gradients: compile a whole training step, with its backward pass and optimizer.
--- Tensors that are no arguments are read where they lie; numbers of Lua stay what they were. A
--- parameter that was replaced, or a module in another mode, compiles anew.
+-- Tensors that are no arguments are read where they lie. What decides what f computes is looked at
+-- before a plan runs: a parameter that was replaced, a module in another mode, an upvalue or global
+-- of f, or a field of a table among them that f names, that is another tensor, number, text,
+-- function or table now, compiles anew; after 8 such changes f itself runs. Fields of modules and
+-- objects stay what they were, and so does what f itself changes, as a counter.
 ---@param f function or a module
 ---@param opts table|nil mode ('default', 'reduce-overhead', 'max-autotune', 'auto'), fallback,
 ---  passes ('standard', 'aggressive' or names), plans, tolerance, say
@@ -411,7 +430,7 @@ function M.compile(f, opts)
   opts = options.check(SPEC, opts or {}, 'compile')
   if opts.passes then passes.named(opts.passes, 'compile') end
   return setmetatable({ f = f, mode = opts.mode, fallback = opts.fallback, passes = opts.passes,
-    tolerance = opts.tolerance, plans = opts.plans, shelf = plan.shelf(opts.plans),
+    tolerance = opts.tolerance, plans = opts.plans, changes = 0, shelf = plan.shelf(opts.plans),
     say = opts.say or function(line) io.stderr:write(line, '\n') end }, Compiled)
 end
 
