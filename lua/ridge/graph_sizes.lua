@@ -22,6 +22,11 @@ local MOST = 2 ^ 31 -- size that a graph may be asked for
 local AT = { 2, 3, 7 }
 M.AT = AT
 
+--- May a size be this?
+---@param n any
+---@return boolean
+function M.is_size(n) return type(n) == 'number' and n >= 1 and n == math.floor(n) and n <= MOST end
+
 local function fail(text, ...)
   blame.raise(('graph: ' .. text):format(...), 'ESHAPE', 'graph')
 end
@@ -309,7 +314,7 @@ function M.at(graph, n, check)
     end
     fail "at: no size of this graph may change: ridge.graph(f, x, { sizes = { { 'N', 3 } } })"
   end
-  if type(n) ~= 'number' or n < 1 or n ~= math.floor(n) or n > MOST then
+  if not M.is_size(n) then
     fail('at: %s is a whole number from 1 to %d, got %s', sizes.name, MOST, blame.show(n))
   end
   local made = sizes.parse(text_at(sizes.parts, n))

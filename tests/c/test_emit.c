@@ -414,6 +414,46 @@ static void test_workspace(void)
   rg_tensor_release(in);
 }
 
+static rg_block kept; /* by a kernel that gives nothing back */
+
+static rg_status keep_workspace(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  (void)frame;
+  RG_TRY(rg_block_alloc(RG_CPU, 64, &kept));
+  memcpy(out[0]->_data, call->in[0]->_data, (size_t)rg_tensor_bytes(out[0]));
+  return RG_OK;
+}
+
+/* What lies where other steps will make their results may not be kept behind a step. */
+static void test_kept(void)
+{
+  static rg_op op;
+  int32_t x;
+  rg_graph *g = graph(&x);
+  rg_tensor *in = square(2);
+  rg_tensor *out[1] = { NULL };
+
+  op = op_double;
+  op.name = "keeper";
+  op.kernel = keep_workspace;
+  must(rg_ir_bind(g, x, in));
+  int32_t y = unary(g, &rg_op_gelu, x); /* and neg, dead by then: there is memory to borrow */
+
+  y = unary(g, &op, added(g, y, unary(g, &rg_op_neg, x)));
+  returned(g, unary(g, &rg_op_neg, unary(g, &rg_op_relu, y)), "");
+  must(rg_graph_check(g));
+  rg_plan *plan = planned(g, out);
+
+  is_status(rg_plan_replay(plan, 1), RG_EBUG, "a step that keeps what it works in is a fault");
+  ok(strcmp(rg_error_message(), "plan: keeper keeps the memory that it works in") == 0,
+     "which is told");
+  rg_block_free(&kept);
+  rg_plan_release(plan);
+  rg_graph_release(g);
+  rg_tensor_release(out[0]);
+  rg_tensor_release(in);
+}
+
 /* -- Memory ------------------------------------------------------------------------------------ */
 
 static void test_memory(void)
@@ -470,6 +510,7 @@ int main(void)
   test_thread();
   test_aliases();
   test_workspace();
+  test_kept();
   test_memory();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   return done();

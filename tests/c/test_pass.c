@@ -242,9 +242,9 @@ static void test_common_writes(void)
 
 static void test_common_modes(void)
 {
-  for (int32_t i = 0; i < 6; i++) {
-    static const char *const what[] = { "recomputed",    "autocast", "compute",
-                                        "deterministic", "device",   "nothing" };
+  for (int32_t i = 0; i < 7; i++) {
+    static const char *const what[] = { "recomputed", "autocast",  "compute", "deterministic",
+                                        "device",     "unwritten", "nothing" };
     int32_t x;
     rg_graph *g = graph(&x);
     int32_t a = filled(g, 3, 3);
@@ -256,6 +256,7 @@ static void test_common_modes(void)
     returned(g, unary(g, &rg_op_relu, b), "");
     node = rg_ir_node_at(g, producer(g, b));
     node->recomputed = i == 0;
+    node->unwritten = i == 5;
     modes.autocast = i == 1 ? RG_BF16 : modes.autocast;
     modes.weight_cast = i == 2 ? RG_BF16 : modes.weight_cast;
     modes.deterministic = i == 3;
@@ -264,7 +265,7 @@ static void test_common_modes(void)
       rg_ir_value_at(g, b)->device = 1;
       rg_ir_value_at(g, b + 2)->device = 1;
     }
-    comes(g, common, i < 5 ? "fill fill neg relu" : "fill neg relu", what[i]);
+    comes(g, common, i < 6 ? "fill fill neg relu" : "fill neg relu", what[i]);
   }
 }
 

@@ -3,6 +3,7 @@
 ** Constant folding: one condition after the other of what is computed at once, and what a thread
 ** was set to before is as it was.
 */
+#include "cpu/cpu.h"
 #include "op/norm.h"
 #include "pass.h"
 #include "ridge/grad.h"
@@ -178,6 +179,40 @@ static void test_outside(void)
 }
 
 /* Numbers are computed under the modes of their node, and the thread has its own again. */
+static rg_modes seen; /* under which it ran */
+
+static rg_status see_modes(const rg_call *call, rg_tensor *const *out, rg_frame *frame)
+{
+  seen = *rg_modes_now();
+  return copy_it(call, out, frame);
+}
+
+/* A node's kernel runs under what the node was recorded with. */
+static void test_modes_of_a_node(void)
+{
+  static rg_kernel *kernels[RG_OP_COUNT];
+  const rg_backend *cpu = rg_cpu_backend();
+  const rg_backend watched = { cpu->name, kernels, cpu->varies, cpu->foresee };
+  const rg_modes *thread = rg_modes_now();
+  int32_t x;
+  rg_graph *g = graph(&x);
+  const int32_t y = unary(g, &rg_op_neg, filled(g, 2, 3));
+  rg_graph_modes modes = *rg_ir_modes_of(g, maker(g, y)->modes);
+
+  memcpy(kernels, cpu->kernels, sizeof(kernels));
+  kernels[RG_OP_NEG] = see_modes;
+  rg_backend_register(RG_CPU, &watched);
+  modes.deterministic = !thread->device.deterministic;
+  modes.tf32 = !thread->device.tf32;
+  must(rg_ir_modes_add(g, &modes, &maker(g, y)->modes));
+  returned(g, added(g, x, y), "");
+  comes(g, folding, "add", "of other modes than the thread's");
+  is_int(seen.device.deterministic, modes.deterministic, "they are the kernel's");
+  is_int(seen.device.tf32, modes.tf32, "all of them");
+  ok(rg_modes_now() == thread, "and the thread has its own");
+  rg_backend_register(RG_CPU, cpu);
+}
+
 static void test_modes(void)
 {
   const rg_modes own = { .device = { .deterministic = 1, .tf32 = 1 },
@@ -222,6 +257,7 @@ int main(void)
   test_left();
   test_bytes();
   test_outside();
+  test_modes_of_a_node();
   test_modes();
   is_int(rg_live_tensors(), 0, "no tensor is left");
   return done();
