@@ -61,8 +61,8 @@ local function with_sizes(text, parse)
   local _, name, value = text:match(HEAD)
   local body = text:gsub(HEAD, '%1\n')
   if not symbolic.is_size(tonumber(value)) then
-    blame.raise(('graph.parse: line 1: %s is %s, and has to be a whole number from 1 to 2147483648'):
-      format(name, value), 'EFORMAT', 'graph')
+    blame.raise(('graph.parse: line 1: %s is %s, and has to be a whole number from 1 to 2147483648')
+      :format(name, value), 'EFORMAT', 'graph')
   end
   local jsons = {}
   for i, n in ipairs(symbolic.AT) do jsons[i] = parse(text_at(body, name, n)):json() end

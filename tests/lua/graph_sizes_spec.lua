@@ -77,8 +77,8 @@ describe('a graph whose batch may change', function()
     for _, n in ipairs { '0', '2147483649', '99999999999999999999' } do
       local ok, err = pcall(ridge.graph.parse, (text:gsub('N = 4', 'N = ' .. n)))
       assert.is_false(ok)
-      assert.truthy(tostring(err):find(('graph.parse: line 1: N is %s, and has to be a whole number '
-        .. 'from 1 to 2147483648'):format(n), 1, true), tostring(err))
+      assert.truthy(tostring(err):find(('graph.parse: line 1: N is %s, and has to be a whole '
+        .. 'number from 1 to 2147483648'):format(n), 1, true), tostring(err))
     end
     assert.matches('N = 1\n', tostring(ridge.graph.parse((text:gsub('N = 4', 'N = 1')))), 1, true)
   end)

@@ -48,7 +48,8 @@ bool refused(const char *call)
     setting = s;
     calls = 0;
   }
-  return setting.compare(0, static_cast<size_t>(colon - s), call) == 0 && ++calls == atol(colon + 1);
+  return setting.compare(0, static_cast<size_t>(colon - s), call) == 0 &&
+         ++calls == atol(colon + 1);
 }
 
 } // namespace fake

@@ -127,4 +127,16 @@ describe('a folder of MNIST', function()
     file('t10k-labels-idx1-ubyte', idx(0x08, { 2 }, '\5\6'))
     assert.matches('do not belong together', message(ridge.data.mnist, folder))
   end)
+
+  -- A wait for whoever writes a FIFO ends as if there were no file: the next name is not tried.
+  it('is not looked for behind Ctrl-C, nor is one of CIFAR', function()
+    local C = require 'ridge.ffi.lib'
+    for name, read in pairs { mnist = ridge.data.mnist, cifar = ridge.data.cifar } do
+      C.rg_interrupt_set()
+      local ok, err = pcall(read, folder)
+      C.rg_interrupt_clear()
+      assert.is_false(ok)
+      assert.same({ 'EINTR', 'data.' .. name .. ': interrupted' }, { err.code, err.message })
+    end
+  end)
 end)

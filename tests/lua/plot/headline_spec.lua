@@ -37,6 +37,9 @@ describe('a bound in few digits', function()
     assert.same({ '1.235', '1.23', '1.24', '1000', '3', '-1.23', '0' }, { (rounded.up(1.2346)),
       (rounded.down(1.2346)), (rounded.up(1.2346, 2)), (rounded.up(999.96)),
       (rounded.up(3 + 1e-15)), (rounded.up(-1.23456)), (rounded.up(0)) })
+    -- a power of ten from a million on
+    assert.same({ '1000000', '1e+06', '-1e+06' }, { (rounded.up(999999.9)), (rounded.up(1e6)),
+      (rounded.down(-1e6)) })
   end)
 end)
 

@@ -243,6 +243,17 @@ describe('an index of files', function()
     end
   end)
 
+  it('pays what is owed before a tensor is made', function()
+    local C, safetensors = require 'ridge.ffi.lib', require 'ridge.data.safetensors'
+    local mem = C.rg_memory_of(0)
+    local entries = safetensors.read(folder .. '/one.safetensors', 'load')
+    for _, name in ipairs { 'NOW', 'LATER', 'MAPPED' } do
+      mem.debt_bytes = 2 ^ 31
+      safetensors.tensor(entries[1], C['RG_SAFETENSORS_' .. name], 'load')
+      assert.is_true(tonumber(mem.debt_bytes) < 2 ^ 20, name)
+    end
+  end)
+
   it('is all that it names, at once and later', function()
     put(map '"a":"one.safetensors","c":"two.safetensors","b":"one.safetensors"', index)
     for _, opts in ipairs { {}, { lazy = true, over = 0 }, { map = true, over = 0 } } do
