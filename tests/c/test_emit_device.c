@@ -67,7 +67,8 @@ static void test_elsewhere(void)
     const int32_t y = unary(g, &rg_op_neg, x);
 
     rg_ir_value_at(g, y)->device = DEVICE;
-    must(rg_ir_graph_output(g, &(rg_ir_output){ .value = y, .kind = RG_OUTPUT_KEPT, .into = into }));
+    must(
+        rg_ir_graph_output(g, &(rg_ir_output){ .value = y, .kind = RG_OUTPUT_KEPT, .into = into }));
     must(rg_graph_check(g));
     if (device == RG_CPU) { /* it would have to be copied there */
       is_status(rg_graph_plan(g, out, &plan), RG_ECAPTURE, "not into memory of another device");

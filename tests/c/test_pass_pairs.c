@@ -141,12 +141,10 @@ static int32_t put_back(rg_graph *g, int32_t x)
 
 static void test_reduction(void)
 {
-  static const char *const want[N_HOW] = { "gelu sum neg",
-                                           "gelu sum view neg",
-                                           "gelu sum softmax view neg",
-                                           "gelu sum relu view neg",
-                                           "gelu sum view neg relu",
-                                           "gelu sum view neg relu" };
+  static const char *const want[N_HOW] = {
+    "gelu sum neg",           "gelu sum view neg",      "gelu sum softmax view neg",
+    "gelu sum relu view neg", "gelu sum view neg relu", "gelu sum view neg relu"
+  };
 
   each_way("reduction_folding", summed, put_back, want);
 }

@@ -78,8 +78,8 @@ describe('chains that are compiled', function()
     assert.equal(2, n)
   end)
 
-  -- From 2^15 elements a multiprocessor on, of which the simulated GPU has four.  What a thread left
-  -- out would stay what the capture wrote.
+  -- From 2^15 elements a multiprocessor on, of which the simulated GPU has four.  What a thread
+  -- left out would stay what the capture wrote.
   case('take two packs a thread of very many elements, and leave none out', function()
     local said, n = run('RG_SIM_ORDER=fwd', [[-e 'local o = { device = "sim:0" }
       for _, count in ipairs { 131071, 131072, 131072 + 2048 + 8 + 5 } do

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Texts of many graphs, printed and JSON, with words, lines and bytes changed: what is read of them
 -- is refused with one sentence of ridge's own, or is a graph: it holds, reads back as itself in
--- both forms, passes leave a graph, and its plan runs, all in bounded memory. RIDGE_SOAK=N tries N times
--- as many; RIDGE_FUZZ_KEEP names a file that has the text which is tried, behind a crash.
+-- both forms, passes leave a graph, and its plan runs, all in bounded memory. RIDGE_SOAK=N tries N
+-- times as many; RIDGE_FUZZ_KEEP names a file that has the text which is tried, behind a crash.
 local ridge = require 'ridge'
 local blame = require 'ridge.blame'
 local functions = require 'tests.lua.graph_functions'

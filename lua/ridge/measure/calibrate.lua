@@ -320,8 +320,8 @@ function M.calibrate(given)
   return told.calibration(list)
 end
 
--- When the newest `ridge trust` was kept. One of less than a minute leaves out some rows; those that
--- an older one left under their names say nothing of the minutes that it ran.
+-- When the newest `ridge trust` was kept. One of less than a minute leaves out some rows; those
+-- that an older one left under their names say nothing of the minutes that it ran.
 local function trust_at(list, threads)
   local at
   for _, row in ipairs(list) do

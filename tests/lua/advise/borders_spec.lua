@@ -212,8 +212,9 @@ describe('a finding of results that could be kept', function()
       'no', why, '0 of 3 inputs')
     local across = ridge.ones(3, 2)
     across:select(1, 1):fill_(2)
-    check('machine', 'result_cache', gives { across:transpose(1, 2), across:transpose(1, 2):clone() },
-      'unknown', nil, '1 of 2 inputs')
+    check('machine', 'result_cache',
+      gives { across:transpose(1, 2), across:transpose(1, 2):clone() }, 'unknown', nil,
+      '1 of 2 inputs')
   end)
 
   it('puts the loader back, and looks at no more than it says', function()

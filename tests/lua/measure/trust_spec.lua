@@ -149,7 +149,8 @@ sees that.]],
     local long = record_of(60, { process = 0.1, layout = 0.03, window = 0.01 })
     for i, pass in ipairs(long.passes) do pass.at_s = 3 * i end
     local list = {}
-    for at, record in ipairs { long, record_of(12, { process = 0.1, layout = 0, window = 0.01 }) } do
+    for at, record in ipairs { long,
+      record_of(12, { process = 0.1, layout = 0, window = 0.01 }) } do
       for _, row in ipairs(trust.rows(trust.summary(record))) do
         row.at, list[row.name] = 1000 * at, row
       end
