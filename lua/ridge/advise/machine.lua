@@ -143,7 +143,10 @@ function M.result_cache(run)
   if not found then return unknown(why) end
   local measured = ('%d of %d inputs of the loader %s as one before'):format(found.again, found.n,
     found.again == 1 and 'is' or 'are')
-  if found.again == 0 then return no(measured, 'a cache of results would have no hits') end
+  if found.again == 0 then
+    return no(measured, 'a cache of results would have no hits in an epoch; behind it the weights '
+      .. 'are others')
+  end
   return open(measured, 'ridge keeps no results: what an input that comes again would save is told '
     .. 'by keeping them')
 end

@@ -151,7 +151,6 @@ function Run:repeated()
     end
     if before and loader.load_state then loader:load_state(before) end
     if found.n == 0 then return nil, 'the loader has given no tensors' end
-    if found.n == 1 then return nil, 'the loader has given one input: none could come again' end
     return found
   end)
 end
