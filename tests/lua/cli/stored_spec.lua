@@ -84,6 +84,25 @@ describe('the command', function()
     end
   end)
 
+  it('db publish says what it gives away, each where there is any', function()
+    local to = folder .. '/public.db'
+    local whole = ridge('db publish ' .. to)
+    os.remove(to)
+    for _, word in ipairs { '; host names: [^;]+', '; the source of 1 recipe, %d+ bytes',
+      '; 1 command line', '; what 1 failed point printed' } do
+      assert.matches(word, whole)
+    end
+    assert.not_matches('note', whole)
+    local text = ridge('db publish ' .. to .. ' --anonymous')
+    os.remove(to)
+    local given = text:match '\nit gives away ([^\n]*)\n'
+    for _, word in ipairs { 'host name', 'the source of', 'command line', 'printed', 'note' } do
+      assert.is_nil(given:find(word, 1, true), word)
+    end
+    assert.matches('\ntaken out: host names, recipes, command lines, what points printed, notes, '
+      .. '1 path\n$', text)
+  end)
+
   it('db looks at the file that it is given, and not at two', function()
     local path = folder .. '/no.db'
     local file = io.open(path, 'w')

@@ -269,6 +269,11 @@ describe('pooling', function()
 
   it('is followed by rows', function()
     assert.same({ 2, 12 }, nn.Flatten()(ridge.randn(2, 3, 2, 2)):size())
+    for _, x in ipairs { 5, 'x', { 1 }, false } do
+      local ok, err = pcall(nn.Flatten(), x)
+      assert.same({ false, 'EARG' }, { ok, err.code })
+      assert.matches('^nn.Flatten: ', err.message)
+    end
   end)
 end)
 

@@ -219,6 +219,11 @@ describe('a large net', function()
     function Mine.forward(_, x) return x end
     function Mine:__tostring() return self.nothing.at end
     function Mine.__line() error 'no line' end
+    local holder = ridge.nn.Sequential()
+    holder.kept = Mine() -- a plain field; what it raises is passed on as it is
+    local ok, why = pcall(tostring, holder)
+    assert.is_false(ok)
+    assert.matches("^tests/lua/show/types_spec.lua:%d+: attempt to index field 'nothing'", why)
     assert.truthy(tostring(ridge.nn.Sequential(Mine())):find('(1) Mine (its __tostring raises)', 1,
       true))
     assert.equal('{ <Mine: its __line raises: ' .. 'tests/lua/show/types_spec.lua:',

@@ -69,6 +69,18 @@ describe('the drift of a sweep', function()
     assert.near(100.25 / 110, found.rows[2].fwd_drift, 0.01)
   end)
 
+  it('reads an anchor of two passes by each, and one of a single pass as a whole', function()
+    local function anchor(meds, began)
+      return { fwd = 110, fwd_lo = 109, fwd_hi = 111, fwd_within = 0.001, began = 400,
+        fwd_by_pass = meds, pass_began = began, grade = 'A' }
+    end
+    local points = { { fwd = 55, fwd_lo = 54.9, fwd_hi = 55.1, began = 390, grade = 'A' } }
+    local found = drift.of(points, { anchor('100 120', '0 400') }, 'fwd')
+    assert.equal(2, found.n)
+    assert.near(1.2, found.ratio, 1e-9)
+    assert.is_nil(drift.of(points, { anchor('100', '0') }, 'fwd'))
+  end)
+
   it('is of phases, not of their columns', function()
     assert.same({ 'bwd', 'fwd' }, drift.phases { { fwd = 1, fwd_lo = 1, fwd_quiet = 1,
       fwd_quiet_lo = 1, fwd_ratio = 1, fwd_ratio_lo = 1, fwd_cold = 1, fwd_cold_lo = 1, bwd = 1,

@@ -101,6 +101,8 @@ describe('a point', function()
     assert.same({ false, true }, { ok, err == point.LOOK_FIRST })
     assert.equal('memory was not looked at', tostring(err))
     assert.equal('m:peak: expected a function, got nil', failure(m.peak, m, 'x'))
+    ok, err = pcall(m.peak, m, 'x')
+    assert.same({ false, 'EARG', 'm:peak' }, { ok, err.code, err.op })
   end)
 
   it('keeps curves of rising steps', function()

@@ -86,6 +86,16 @@ describe('making tensors', function()
     assert.is_true(ridge.rand(7, { generator = g }):equal(ridge.rand(7, { generator = h })))
   end)
 
+  it('draws uniform numbers from 0 to 1, and normal ones around 0', function()
+    local x = ridge.rand(10000, { generator = ridge.generator(1) })
+    local y = ridge.randn(10000, { generator = ridge.generator(1) })
+    for i = 0, 9 do -- a tenth of them in each tenth
+      assert.near(1000, (x:ge(i / 10):to 'f32' * x:lt((i + 1) / 10):to 'f32'):sum():item(), 150)
+    end
+    assert.near(0, y:mean():item(), 0.05)
+    assert.near(1, (y * y):mean():item(), 0.1)
+  end)
+
   it('takes normal numbers in pairs, and two for each of f64', function()
     for n = 1, 6 do
       for dtype, each in pairs { f32 = 1, f64 = 2, bf16 = 1 } do

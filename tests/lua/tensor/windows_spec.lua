@@ -334,6 +334,17 @@ describe('pooling', function()
     assert.is_true(y:get(1, 1, 2) ~= y:get(1, 1, 2))
   end)
 
+  -- the last window reaches one element behind it all, which does not count
+  it('averages over padding that is not the same on both sides', function()
+    local x = ridge.arange(1, 5):reshape(1, 1, 5)
+    local function of(before, behind)
+      return numbers(x:avg_pool(3, { stride = 2, padding = { { before, behind } },
+        ceil_mode = true }))
+    end
+    assert.same({ 1, 3, 4.5 }, of(1, 0))
+    assert.same({ 2, 4, 2.5 }, of(0, 1))
+  end)
+
   it('compares whole numbers of 64 bits that f64 does not hold', function()
     local most = ridge.tensor({ { { 2 ^ 53, 0, -3 } } }, { dtype = 'i64' })
       + ridge.tensor({ { { 1, 0, 0 } } }, { dtype = 'i64' })
