@@ -242,6 +242,10 @@ static void test_host_v1(void)
   test_clocks();
   is_status(rg_host_counters_from(root, &counters), RG_OK, "counters under version 1");
   close_to(counters.throttled_ns, 70, 0, "throttled time is in nanoseconds there");
+  put("/sys/fs/cgroup/cpu,cpuacct/docker/77/cpu.stat", "nr_periods 9\nnr_throttled 2\n");
+  is_status(rg_host_counters_from(root, &counters), RG_OK, "counters without a time");
+  close_to(counters.n_throttled, 2, 0, "periods that are counted without a time");
+  close_to(counters.throttled_ns, 0, 0, "of which none is known");
 }
 
 /* Every fact that is yes or no, the other way round. */

@@ -43,6 +43,16 @@ describe('resize', function()
       y:resize({ 4, 6 }, { coordinates = 'asymmetric', rounding = 'floor' }))
   end)
 
+  it('repeats a single element, and gives its gradient the sum', function()
+    for _, mode in ipairs { 'nearest', 'linear', 'cubic' } do
+      local one = ridge.full(7, 1, 1, 1):requires_grad_()
+      local y = one:resize({ 4 }, { mode = mode })
+      near({ 7, 7, 7, 7 }, y)
+      y:sum():backward()
+      near({ 4 }, one.grad)
+    end
+  end)
+
   it('goes over any axes, and through types that are not computed with', function()
     local y = ridge.arange(0, 5, { dtype = 'u8' }):reshape(3, 2)
     local z = y:resize({ 6 }, { axes = { 1 }, coordinates = 'asymmetric', rounding = 'floor' })
