@@ -78,7 +78,10 @@ describe('the drift of a sweep', function()
     local found = drift.of(points, { anchor('100 120', '0 400') }, 'fwd')
     assert.equal(2, found.n)
     assert.near(1.2, found.ratio, 1e-9)
-    assert.is_nil(drift.of(points, { anchor('100', '0') }, 'fwd'))
+    local first, last = anchor('100', '0'), anchor('200', '400')
+    first.began = 0
+    found = drift.of(points, { first, last }, 'fwd')
+    assert.near(1, found.ratio, 1e-9)
   end)
 
   it('is of phases, not of their columns', function()
