@@ -42,6 +42,16 @@ describe('the interval with it', function()
     near(105, own_hi, 1e-9)
   end)
 
+  it('of passes leaves beside it what they say themselves', function()
+    local own = passes.interval { 100, 103, 98, 101, 99 }
+    local found = minutes.add(own, { sd = 0.02, kinds = {} }, { 0, 6, 12, 18, 24 })
+    assert.same({ own.lo, own.hi, own.med }, { found.own_lo, found.own_hi, found.med })
+    near(0.02 * math.sqrt(1 - 24 / 600), found.sd_minutes)
+    local lo, hi = minutes.widen(own.med, own.lo, own.hi, found.sd_minutes)
+    assert.same({ lo, hi, (hi - lo) / (2 * own.med) }, { found.lo, found.hi, found.half })
+    assert.is_true(own.lo > lo and own.hi < hi)
+  end)
+
   it('stays what it is without a term, and of rows that cannot have one', function()
     for _, sd in ipairs { 0, false } do
       local lo, hi = minutes.widen(100, 97, 105, sd or nil)

@@ -271,6 +271,26 @@ local function ranks(n, level)
 end
 
 describe('the interval of passes', function()
+  it('reaches its level exactly where the ranks do', function()
+    -- of six, the second least and second largest hold the median but for 2 * 7 / 64
+    local found = passes.interval({ 1, 2, 3, 4, 5, 6 }, { level = 1 - 14 / 64 })
+    assert.same({ 2, 5 }, { found.lo, found.hi })
+    found = passes.interval({ 1, 2, 3, 4, 5, 6 }, { level = 1 - 14 / 64 + 1e-9 })
+    assert.same({ 1, 6 }, { found.lo, found.hi })
+  end)
+
+  it('counts a state of a tenth of the windows, and a pass that lacks either side not', function()
+    local windows = {}
+    for i = 1, 9 do windows[i] = 100 + i / 10 end
+    windows[10] = 200
+    local found = passes.quiet(windows)
+    assert.same({ 2, 9 }, { found.states, found.n })
+    windows[11] = 100.5   -- one of eleven is a stall
+    assert.equal(1, passes.quiet(windows).states)
+    assert.equal(1, passes.ratio({ 10, 10 }, { 20, 0 / 0 }).n)
+    assert.equal(1, passes.ratio({ 10, 0 / 0 }, { 20, 20 }).n)
+  end)
+
   it('leaves out as many on each side as its level lets it', function()
     for n = 6, 60 do
       for _, level in ipairs { 0.5, 0.8, 0.9, 0.95, 0.99 } do

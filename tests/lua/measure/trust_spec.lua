@@ -149,8 +149,8 @@ sees that.]],
     local long = record_of(60, { process = 0.1, layout = 0.03, window = 0.01 })
     for i, pass in ipairs(long.passes) do pass.at_s = 3 * i end
     local list = {}
-    for at, record in ipairs { long,
-      record_of(12, { process = 0.1, layout = 0, window = 0.01 }) } do
+    local short = record_of(12, { process = 0.1, layout = 0, window = 0.01 })
+    for at, record in ipairs { long, short } do
       for _, row in ipairs(trust.rows(trust.summary(record))) do
         row.at, list[row.name] = 1000 * at, row
       end
@@ -158,9 +158,12 @@ sees that.]],
     local rows = {}
     for _, row in pairs(list) do rows[#rows + 1] = row end   -- the newest of each name
     assert.equal(1000, list['trust.minutes.small'].at)
-    local known = calibrate.calibration(rows, 2).trust
-    assert.same({ 12, list['trust.up'].value }, { known.seconds, known.up })
-    assert.same({}, { known.minutes, known['minutes.small'], known['near_up.small'] })
+    for sign = -1, 1, 2 do   -- the older ones first, and last
+      table.sort(rows, function(x, y) return sign * x.at < sign * y.at end)
+      local known = calibrate.calibration(rows, 2).trust
+      assert.same({ 12, list['trust.up'].value }, { known.seconds, known.up })
+      assert.same({}, { known.minutes, known['minutes.small'], known['near_up.small'] })
+    end
   end)
 
   it('is that of the kind of work: a busy memory widens nothing that stays in a cache', function()

@@ -336,6 +336,15 @@ describe('the clock of stored sweeps', function()
   before_each(function() folder = folders.new() end)
   after_each(function() folders.remove(folder) end)
 
+  local function stored_source(db)
+    local st = store.open(db)
+    local env = st.db:value 'SELECT max(env_id) FROM attempt'
+    local last = st.db:value 'SELECT max(id) FROM sweep'
+    local source = of_sweeps.source(st, env, last, nil)
+    st:close()
+    return source
+  end
+
   -- Sweeps that far apart, each with the clock of its turn, in a database; the last one is new.
   local function source_of(clocks, apart_s, change)
     local db = folder .. '/clock.db'
@@ -359,12 +368,15 @@ describe('the clock of stored sweeps', function()
     end
     if change then change(raw) end
     raw:close()
-    local st = store.open(db)
-    local env = st.db:value 'SELECT max(env_id) FROM attempt'
-    local last = st.db:value 'SELECT max(id) FROM sweep'
-    local source = of_sweeps.source(st, env, last, nil)
-    st:close()
-    return source
+    return stored_source(db)
+  end
+
+  -- Another environment, like the first one but for one thing.
+  local function other_env(raw, change)
+    raw:run [[INSERT INTO env(fp, machine_id, build_id, device_id, governor, turbo, smt, cpuset,
+      cpu_quota, vars) SELECT x'77', machine_id, build_id, device_id, governor, turbo, smt, cpuset,
+      cpu_quota, vars FROM env LIMIT 1]]
+    raw:run('UPDATE env SET ' .. change .. ' WHERE id = (SELECT max(id) FROM env)')
   end
 
   local CLOCKS = { 3e9, 3.06e9, 2.97e9, 3.03e9, 2.94e9, 3e9, 3.05e9, 9e9 }
@@ -417,10 +429,56 @@ describe('the clock of stored sweeps', function()
 
   it('is assumed where others were of another environment', function()
     assert.equal('assumed', source_of(CLOCKS, 300, function(raw)
-      raw:run [[INSERT INTO env(fp, machine_id, build_id, device_id, governor, vars)
-        SELECT x'77', machine_id, build_id, device_id, 'powersave', vars FROM env LIMIT 1]]
+      other_env(raw, "governor = 'powersave'")
       raw:run [[UPDATE attempt SET env_id = (SELECT max(id) FROM env) WHERE trial_id IN
         (SELECT t.id FROM trial t WHERE t.sweep_id = (SELECT max(id) FROM sweep))]]
     end).how)
+  end)
+
+  it('is of one governor, one set of processors, one number of threads', function()
+    -- the columns of a build are not asked for: its clock is the same
+    assert.equal('clock', source_of(CLOCKS, 300, function(raw)
+      other_env(raw, 'build_id = build_id')
+      raw:run [[UPDATE attempt SET env_id = (SELECT max(id) FROM env) WHERE trial_id IN
+        (SELECT t.id FROM trial t WHERE t.sweep_id = (SELECT max(id) FROM sweep))]]
+    end).how)
+    for _, change in ipairs { { 'turbo', '7' }, { 'smt', '7' }, { 'cpuset', "'5-6'" },
+        { 'cpu_quota', '1.5' }, { 'vars', [['{"threads":77}']] }, { 'vars', "'{}'" } } do
+      local name, value = unpack(change)
+      local raw = sqlite.open(folder .. '/clock.db', 'write')
+      local last = ' WHERE id = (SELECT max(id) FROM env)'
+      raw:run('UPDATE env SET ' .. name .. ' = ' .. value .. last)
+      raw:close()
+      assert.equal('assumed', stored_source(folder .. '/clock.db').how, name)
+      raw = sqlite.open(folder .. '/clock.db', 'write')
+      raw:run('UPDATE env SET ' .. name .. ' = (SELECT ' .. name .. ' FROM env LIMIT 1)' .. last)
+      raw:close()
+    end
+    assert.equal('clock', stored_source(folder .. '/clock.db').how)
+  end)
+
+  it('is of passes; times of an older ridge that had none have none', function()
+    assert.equal('assumed', source_of(CLOCKS, 300, function(raw)
+      raw:run 'UPDATE timing SET pass_med = NULL'
+    end).how)
+  end)
+
+  it('was measured where one sweep has another one, be it the second newest alone', function()
+    for _, name in ipairs { 's6', 's1' } do
+      folders.remove(folder)
+      folder = folders.new()
+      assert.equal('clock', source_of(CLOCKS, 300, function(raw)
+        raw:run [[UPDATE timing SET clock_hz = 3e9]]
+        raw:run([[UPDATE timing SET clock_hz = 3.3e9 WHERE attempt_id IN (SELECT a.id FROM attempt a
+          JOIN trial t ON t.id = a.trial_id JOIN sweep s ON s.id = t.sweep_id WHERE s.name = ?1)]],
+          name)
+      end).how, name)
+    end
+  end)
+
+  it('is to what is no sweep that of the environment met last', function()
+    local lab, db = cheap_lab.new(), folder .. '/clock.db'
+    source_of(CLOCKS, 300, function(raw) other_env(raw, "governor = 'powersave'") end)
+    assert.equal('assumed', of_sweeps.here(db, lab).how)
   end)
 end)
