@@ -127,6 +127,12 @@ local function axes_of(dynamic, inputs, outputs, xs)
       end
     end
   end
+  for output, axes in pairs(dynamic) do
+    if not index[output] and #order == 0 and next(axes) then
+      refuse('dynamic.%s: sizes of outputs follow those of inputs, and no axis of an input has a '
+        .. 'name', output)
+    end
+  end
   table.sort(order)
   return order, places
 end
@@ -233,7 +239,9 @@ function Result:__tostring()
     ('inference    %s%s'):format(verdict(self.inference_test_passed), self.max_difference
       and (', largest difference %.3g of the largest value, bound %.1g, at %d size%s'):format(
         self.max_difference, self.tolerance, self.sizes_tested,
-        self.sizes_tested == 1 and '' or 's') or ''),
+        self.sizes_tested == 1 and '' or 's') or '')
+      .. ((self.nan_values or 0) > 0 and (', of which %d values are nan in both'):format(
+        self.nan_values) or ''),
   }
   if self.external then
     table.insert(lines, 2, ('weights      %s, %.3f MB: more than %s'):format(self.external,
@@ -250,9 +258,10 @@ function Result:print()
 end
 
 -- The largest difference of two lists of results, of the largest finite value. The same infinities,
--- and nan in both, differ by nothing; another one is further than any bound.
+-- and nan in both, differ by nothing; another one is further than any bound. And how many are nan:
+-- of these nothing is known.
 local function difference(a, b)
-  local worst = 0
+  local worst, nan = 0, 0
   for i, x in ipairs(a) do
     if x.count > 0 then
       local y = b[i]
@@ -261,13 +270,14 @@ local function difference(a, b)
       x, y = x:to 'f64', y:to 'f64'
       local same = x:eq(y):logical_or(x:isnan():logical_and(y:isnan()))
       local off = (x - y):abs():where(same:logical_not(), 0)
+      nan = nan + x:isnan():to('f64'):sum():item()
       if off:isfinite():to('f64'):min():item() == 0 then return math.huge end
       local d = off:max():item()
       local top = x:abs():where(x:isfinite(), 0):max():item()
       worst = math.max(worst, d == 0 and 0 or d / math.max(top, 1e-300))
     end
   end
-  return worst
+  return worst, nan
 end
 
 local function flat(value, into)
@@ -293,13 +303,14 @@ end
 
 local function test(net, path, inputs)
   local loaded = require('ridge.onnx.load').load(path)
-  local worst = 0
+  local worst, n_nan = 0, 0
   for _, xs in ipairs(inputs) do
     local here = {}
     for i, x in ipairs(xs) do here[i] = x:to 'cpu' end
-    worst = math.max(worst, difference(results_of(net, xs), results_of(loaded, here)))
+    local off, nan = difference(results_of(net, xs), results_of(loaded, here))
+    worst, n_nan = math.max(worst, off), n_nan + (nan or 0)
   end
-  return worst
+  return worst, n_nan
 end
 
 local function shapes_of(list)
@@ -343,8 +354,8 @@ end
 ---@param opts table {x =, opset = 14, inputs = {'input'}, outputs = {'output'}, dynamic = {input =
 ---  {'batch_size'}}, optimize = true, validate = true, test = true, external =}
 ---@return table result: onnx_path, opset_version, num_parameters, model_size_mb, input_shapes,
----  output_shapes, validation_passed, inference_test_passed, max_difference, tolerance, nodes,
----  passes; r:print()
+---  output_shapes, validation_passed, inference_test_passed, max_difference, nan_values (in
+---  both: nothing is known of these), tolerance, nodes, passes; r:print()
 -- >> r = ridge.onnx.export(ridge.nn.Linear(3, 2):eval(), '/tmp/x.onnx', {x = ridge.ones(1, 3)})
 function M.export(net, path, opts)
   if not blame.callable(net) then
@@ -384,7 +395,7 @@ function M.export(net, path, opts)
   end
   if opts.test then
     table.insert(tried, 1, xs)
-    result.max_difference = test(net, path, tried)
+    result.max_difference, result.nan_values = test(net, path, tried)
     result.tolerance = tolerance_of(graph)
     result.inference_test_passed = result.max_difference <= result.tolerance
     result.sizes_tested = #tried

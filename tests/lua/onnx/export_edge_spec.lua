@@ -260,4 +260,24 @@ describe('ridge.onnx.export at its edges', function()
       os.remove(other)
     end
   end)
+
+  it('says how many values that it compared are nan', function()
+    local r = export(function(x) return x * (0 / 0), x:exp() end, ridge.ones(2, 4))
+    assert.is_true(r.inference_test_passed)
+    assert.equal(8, r.nan_values)
+    assert.matches('at 1 size, of which 8 values are nan in both', tostring(r), 1, true)
+    r = export(function(x) return x:exp() end, ridge.ones(2, 4))
+    assert.equal(0, r.nan_values)
+    assert.is_nil(tostring(r):find('nan', 1, true))
+  end)
+
+  it('refuses names of axes of outputs where no input has one', function()
+    local opts = { outputs = { 'y' }, dynamic = { y = { 'N' } } }
+    local ok, err = pcall(export, function(x) return x:exp() end, ridge.ones(2, 4), opts)
+    assert.is_false(ok)
+    assert.matches('dynamic.y: sizes of outputs follow those of inputs', tostring(err), 1, true)
+    opts.dynamic.input = { 'N' }
+    local _, model = export(function(x) return x:exp() end, ridge.ones(2, 4), opts)
+    assert.same({ 'N', 4 }, model.graph.outputs[1].shape)
+  end)
 end)
