@@ -280,4 +280,26 @@ describe('ridge.onnx.export at its edges', function()
     local _, model = export(function(x) return x:exp() end, ridge.ones(2, 4), opts)
     assert.same({ 'N', 4 }, model.graph.outputs[1].shape)
   end)
+
+  it('fails its test where the net gives nan and the file a number', function()
+    local calls, spoiled = 0, nil
+    local function f(x)
+      calls = calls + 1
+      return x * (calls == spoiled and 0 / 0 or 1) + 1
+    end
+    export(f, ridge.ones(2, 4))
+    calls, spoiled = 0, calls -- the last call is that of the test
+    assert.is_false((export(f, ridge.ones(2, 4))).inference_test_passed)
+    assert.equal(spoiled, calls)
+  end)
+
+  it('computes what is made of weights alone as the net does', function()
+    local Own = nn.class 'Own'
+    function Own:init() self:param('weight', ridge.randn(2, 8)) end
+    function Own:forward(x)
+      local w = self.weight
+      return x * (2 - w), x + w:narrow(2, 2, 3, 2):exp():pad { { 0, 0 }, { 0, 5 } }, x - 3 / w
+    end
+    held(Own(), { ridge.randn(2, 8) })
+  end)
 end)
