@@ -117,6 +117,11 @@ describe('fold_affine', function()
     end, 'linear mul add')
     stays(function(a) return linear(a + 1) end, 'add linear') -- behind padding it is no constant
     stays(function(a) return linear(a):relu() * 2 end, 'linear relu mul')
+    local more = ridge.rand(1, 1, 4) -- of more axes than what it scales
+    stays(function(a) return linear(a) * more end, 'linear mul')
+    stays(function(a) return linear(a) + more end, 'linear add')
+    local deep = ridge.rand(1, 1, 5)
+    stays(function(a) return linear(a * deep) end, 'mul linear')
     stays(function(a) return 1 - linear(a) end, 'linear sub')
     stays(function(a) return 2 / linear(a) end, 'linear div')
     local own = ridge.rand(4)
