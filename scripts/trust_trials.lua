@@ -8,8 +8,8 @@
 --     ./ridge scripts/trust_trials.lua --neighbour quiet --spread 300 --ab 3   # 25 minutes
 --     # short sweeps by the trust before them, and A/A: ask --estimate first
 --     ./ridge scripts/trust_trials.lua --neighbour quiet --groups 2 --runs 3 --spread 120 --ab 2
---     # quick by a trust that knows L2 and L3, and 5 % apart, in ten minutes: read `one` (80 wanted)
---     # and `all` (92) of "quick after trust" beside "quick", and the last table
+--     # quick by a trust that knows L2 and L3, and 5 % apart, in ten minutes: read `one` (80
+--     # wanted) and `all` (92) of "quick after trust" beside "quick", and the last table
 --     ./ridge scripts/trust_trials.lua --neighbour quiet --spread 80 --no-old --ab 2 --kinds \
 --       'L1,L2,L3,streaming 2 threads'
 --     ./ridge scripts/trust_trials.lua --ab 4                                  # three hours
