@@ -61,10 +61,6 @@ SIM_simasan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
                -fno-sanitize-recover=undefined
 SIM_simtsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
 SIM_simcov  := -O0 --coverage
-# An optimizing compiler takes two to four times as long over these with both sanitizers in them, which
-# is more than their samples gain in a run.
-SLOW    := attention attention_mma attention_mma_back norm_back pool_lines softmax step
-quickly  = $(if $(filter $(SLOW:%=$(BUILD)/obj/simasan/%.o),$(1)),-O0)
 # What every kernel includes first takes longer to read than small ones to compile: it is read once
 # for each way.  (Where what was kept does not fit, the file beside it includes the header itself.)
 SIM_KEPT  := sim simasan simtsan
@@ -83,7 +79,6 @@ $(BUILD)/obj/$(1)/head/cudasim.h: $(SIM_DEP)
 $(BUILD)/obj/$(1)/%.o: gpu/%.cu $(GPU_DEP) $(SIM_DEP) $(SIM_HEAD)
 	@mkdir -p $$(@D)
 	$$(call show,$(1) $$<)$(CXX) $(SIM_FLAGS) $(SIM_$(1)) $(if $(filter simfma,$(1)),$$(call fused,$$@)) \
-	  $(if $(filter simasan,$(1)),$$(call quickly,$$@)) \
 	  -x c++ -include $(SIM_HEAD) -c -o $$@ $$<
 $(BUILD)/obj/$(1)/%.o: tests/sim/%.cu gpu/launch.cuh $(SIM_DEP) $(SIM_HEAD)
 	@mkdir -p $$(@D)
