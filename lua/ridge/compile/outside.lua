@@ -91,7 +91,7 @@ local function look_at_function(found, f)
   for key in pairs(globals) do names[#names + 1] = key end
   table.sort(names)
   for _, key in ipairs(names) do
-    if not found.met[rawget(getfenv(f), key)  or NOTHING] then
+    if not found.met[rawget(getfenv(f), key) or NOTHING] then
       add(found, { of = getfenv(f), key = key, name = key }, words)
     end
   end
