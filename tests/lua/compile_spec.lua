@@ -302,14 +302,14 @@ describe('a compiled training step', function()
   end
 
   it('is compared with the function itself at its second call', function()
-    local rate = 1
+    local of = setmetatable({ rate = 1 }, {}) -- fields of objects are not looked at
     local x = ridge.zeros(2)
     local f, lines = compiled(function(y)
-      x:add_(y * rate)
+      x:add_(y * of.rate)
       return x * 1
     end)
     f(ridge.ones(2))
-    rate = 3 -- a number of Lua, which the plan has as it was
+    of.rate = 3 -- a number of Lua, which the plan has as it was
     assert.equal(4, at(f(ridge.ones(2)), 1))
     assert.matches('computes something else than the function: .*; now the function as it is',
       lines[2])
