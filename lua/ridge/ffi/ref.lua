@@ -120,15 +120,15 @@ local function grow(t)
   local more = math.max(64, 2 * n)
   local table = setmetatable(new_table(more, 0), weak)
   if handles._n ~= n then return end -- a finalizer's handle wanted slots, too
+  for slot = 1, n do table[slot] = alive[slot] end
+  for slot = n + 1, more do table[slot] = false end
+  alive = table -- before its slots are: a scan takes one that has no entry for dead
   local status = C.rg_handles_grow(handles, more)
   if status ~= 0 then
     local message = ffi.string(C.rg_error_message())
     C.rg_tensor_release(t)
     blame.raise(message, 'ENOMEM')
   end
-  for slot = 1, n do table[slot] = alive[slot] end
-  for slot = n + 1, more do table[slot] = false end
-  alive = table
 end
 
 -- Overwrites the stack above its caller: what a call left there is held for as long as a frame
