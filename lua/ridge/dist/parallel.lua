@@ -120,7 +120,13 @@ local function settle(self)
   self.buckets = Buckets(self.world, list, self.opts)
 end
 
+-- Nets that were called, until the backward pass behind it has ended. One that its caller does not
+-- keep would be collected before at another moment on each rank, and its gradients be averaged by
+-- the others alone.
+local awaited = {} -- luacheck: ignore 241 (it holds them, and nobody reads it)
+
 local function finish(self, ended)
+  awaited[self] = nil
   self.told = false
   if not ended then return self.buckets and self.buckets:drop() end
   if not self.buckets then settle(self) end
@@ -136,6 +142,7 @@ local nets = setmetatable({}, { __mode = 'kv' })
 local function retire(self)
   for _, hook in ipairs(self.hooks) do hook:remove() end
   self.hooks, self.retired, self.told = {}, true, false
+  awaited[self] = nil
 end
 
 -- Be told of each gradient, and of the end of each pass that had one; for as long as the net lives.
@@ -283,6 +290,7 @@ function Parallel:forward(...)
     if recording() then -- else there is no gradient that this is to weigh
       check_known(self.known, self.module)
       self.rows = self.weighs or rows_of({ ... }, select('#', ...))
+      awaited[self] = true
     end
     if self.training then M.settle(self) end
   end

@@ -194,6 +194,27 @@ function CASES.kept()
   say('kept', math.max(most, apart(inner, alone)), inner)
 end
 
+-- A net that nobody keeps, which the collector comes upon on one rank alone: between its call and
+-- the backward pass, and while that is under way.
+function CASES.unkept()
+  local most, inner, alone = 0, layer(1), layer(1)
+  for step = 1, 2 do
+    local x = batch(step, 6)
+    zero(inner, alone)
+    local y = dist.DataParallel(inner)(part(x))
+    if world.rank == 0 then for _ = 1, 3 do collectgarbage() end end
+    y = y:square():mean()
+    local hook = step == 2 and inner.weight:on_gradient(function()
+      if world.rank == 0 then for _ = 1, 3 do collectgarbage() end end
+    end)
+    y:backward()
+    if hook then hook:remove() end
+    alone(x):square():mean():backward()
+    most = math.max(most, apart(inner, alone))
+  end
+  say('unkept', most, inner)
+end
+
 -- What is trained that was not when the net was made is no part of what is averaged: a layer that
 -- is added, one that was frozen, another tensor. That is refused, and not trained apart.
 local LATER = {
@@ -234,7 +255,8 @@ function CASES.all()
   end
 end
 
-for _, name in ipairs { 'branch', 'frozen', 'passes', 'mixed', 'tied', 'kept', 'added', 'all' } do
+for _, name in ipairs { 'branch', 'frozen', 'passes', 'mixed', 'tied', 'kept', 'unkept', 'added',
+  'all' } do
   if not arg[1] or arg[1] == name then
     local ok, err = pcall(CASES[name])
     if not ok then print(name, 'failed', (tostring(err):gsub('\n', ' | '))) end

@@ -11,7 +11,7 @@ describe('gradients of ranks', function()
         local text, status = ranks.launch(n, 'tests/lua/dist/corners_child.lua')
         assert.equal(0, status, text)
         for _, name in ipairs { 'branch0', 'branch1', 'frozen', 'passes', 'mixed', 'tied', 'kept',
-          'again1', 'again2', 'again3' } do
+          'unkept', 'again1', 'again2', 'again3' } do
           assert.equal(n, ranks.lines(text, ('%%] %s near true$'):format(name)), text)
         end
         for i, name in ipairs { 'weight', 'bias', 'weight' } do
